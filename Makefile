@@ -1,0 +1,110 @@
+# Varnish Gateway. `make help` lists what there is.
+#
+# Every target sets up what it needs; what takes long is built once into a cache outside the
+# tree, shared by all checkouts of this user.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/varnish-gateway
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+
+VENV := .venv
+BIN := $(VENV)/bin
+CARGO := cargo --quiet
+VMOD := build/libvmod_ghost.so
+RUST_SOURCES := $(shell find ghost -name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.vcc' -o -name '*.h' \) -print)
+EXTENSION := src/varnish_gateway/_ghost.abi3.so
+
+PYTEST := $(BIN)/pytest
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+# -- set-up ------------------------------------------------------------------------------
+
+build/packages: tools/install_packages.sh
+	@mkdir -p build
+	@tools/install_packages.sh
+	@touch $@
+
+$(VENV)/installed: requirements/dev.txt
+	@echo "setting up Python in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(EXTENSION): $(RUST_SOURCES) pyproject.toml | build/packages $(VENV)/installed
+	@echo "building ghost-core for Python (a minute the first time)"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release --locked >build/extension.log 2>&1 || { cat build/extension.log; exit 1; }
+	@touch $@
+
+$(VMOD): $(RUST_SOURCES) | build/packages
+	@echo "building the ghost VMOD (two minutes the first time)"
+	@cd ghost && PYTHON=/usr/bin/python3 $(CARGO) build --release --locked --package vmod-ghost
+	@mkdir -p build
+	@cp "$$CARGO_TARGET_DIR/release/libvmod_ghost.so" $@.new && mv $@.new $@
+
+build/schemas: tools/fetch_schemas.py | $(VENV)/installed
+	@$(BIN)/python tools/fetch_schemas.py
+	@mkdir -p build
+	@touch $@
+
+.PHONY: setup
+setup: build/packages $(VENV)/installed $(EXTENSION) $(VMOD) build/schemas ## build what is missing
+
+# -- use ---------------------------------------------------------------------------------
+
+.PHONY: run
+run: setup ## serve the cafe example on port 8080, until Ctrl-C
+	@$(BIN)/python examples/demo.py examples/cafe
+
+.PHONY: dist
+dist: setup ## a wheel of the control plane and the VMOD, in dist/
+	@rm -rf dist && mkdir dist
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --quiet --release --locked --out dist
+	@cp $(VMOD) dist/
+
+# -- checks ------------------------------------------------------------------------------
+
+.PHONY: check
+check: setup ## lint, types, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	cd ghost && $(CARGO) fmt --check
+	cd ghost && PYTHON=/usr/bin/python3 $(CARGO) clippy --locked --all-targets -- -D warnings
+
+.PHONY: test
+test: check ## every check and test, quick ones first
+	cd ghost && PYTHON=/usr/bin/python3 $(CARGO) test --locked
+	$(PYTEST) tests/unit tests/golden tests/property
+	$(PYTEST) tests/varnish
+
+.PHONY: soak
+soak: setup ## the long runs: 1,000 edits under load and their like
+	$(PYTEST) --soak -m soak tests/varnish
+
+.PHONY: bench
+bench: setup ## measure; results in bench/results and docs
+	$(BIN)/python bench/run.py
+
+# -- upkeep ------------------------------------------------------------------------------
+
+.PHONY: lock
+lock: $(VENV)/installed ## write the locked requirements anew
+	$(BIN)/python tools/lock.py
+
+.PHONY: bump
+bump: ## raise the version: make bump PART=patch|minor|major
+	@$(PYTHON) tools/bump.py $(or $(PART),patch)
+
+.PHONY: clean
+clean: ## remove what was built here (the cache outside the tree stays)
+	rm -rf build dist $(VENV) $(EXTENSION) src/varnish_gateway/standalone/schemas
+	find . -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

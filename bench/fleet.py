@@ -1,0 +1,132 @@
+"""Many routes in files, one each, and ``vgw run`` on them."""
+
+import contextlib
+import http.client
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import lab
+import yaml
+
+GATEWAY = """\
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {{name: bench}}
+spec:
+  gatewayClassName: varnish
+  listeners:
+    - {{name: http, protocol: HTTP, port: {port}}}
+"""
+SERVICE = """\
+apiVersion: v1
+kind: Service
+metadata: {{name: {name}}}
+spec:
+  ports: [{{name: http, port: 80}}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: {name}-1
+  labels: {{kubernetes.io/service-name: {name}}}
+addressType: IPv4
+ports: [{{name: http, port: {port}}}]
+endpoints: [{{addresses: [127.0.0.1]}}]
+"""
+ROUTE = """\
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  name: route-{number}
+spec:
+  parentRefs:
+    - name: bench
+  hostnames:
+    - h{number}.example.com
+  rules:
+    - matches:
+        - path:
+            type: PathPrefix
+            value: /
+      backendRefs:
+        - name: {service}
+          port: 80
+"""
+
+
+def documents(routes: int) -> list[dict[str, object]]:
+    """Return everything as parsed documents, for measurements that leave files out."""
+    text = [GATEWAY.format(port=8080), SERVICE.format(name="blue", port=9001)]
+    text += [ROUTE.format(number=number, service="blue") for number in range(routes)]
+    return list(yaml.load_all("---\n".join(text), Loader=yaml.CSafeLoader))
+
+
+class Fleet:
+    """A directory of route files and the gateway that serves it."""
+
+    def __init__(self, directory: Path, routes: int, origins: dict[str, int]) -> None:
+        self.directory, self.routes, self.port = directory / "files", routes, lab.free_port()
+        self.staging = directory / "staging"
+        self.directory.mkdir(parents=True)
+        self.staging.mkdir()
+        (self.directory / "gateway.yaml").write_text(GATEWAY.format(port=self.port))
+        for name, port in origins.items():
+            (self.directory / f"service-{name}.yaml").write_text(SERVICE.format(name=name, port=port))
+        self.process: subprocess.Popen[bytes] | None = None
+        for number in range(routes):
+            (self.directory / f"route-{number}.yaml").write_text(ROUTE.format(number=number, service="blue"))
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[float]:
+        """Run the gateway; yields the seconds from its start until the last route answered."""
+        log = (self.staging / "log").open("w")
+        argv = [sys.executable, "-m", "varnish_gateway", "run", str(self.directory)]
+        started = time.monotonic()
+        self.process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            self._wait(started + 120)
+            yield time.monotonic() - started
+        finally:
+            self.process.terminate()
+            self.process.wait(timeout=60)
+            log.close()
+
+    def _wait(self, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            if self.process is None or self.process.poll() is not None:
+                raise RuntimeError(f"vgw run ended: {(self.staging / 'log').read_text()}")
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if self.ask(self.connect(), self.routes - 1) == "blue":
+                    return
+            time.sleep(0.01)
+        raise RuntimeError(f"vgw run does not serve: {(self.staging / 'log').read_text()}")
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+
+    def ask(self, connection: http.client.HTTPConnection, number: int) -> str:
+        """Return which origin answers for a route, or the status of another answer."""
+        connection.request("GET", "/", headers={"Host": f"h{number}.example.com"})
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        return body if answer.status == 200 else str(answer.status)
+
+    def switch(self, number: int, service: str) -> float:
+        """Point a route to another origin; return the seconds until traffic goes there."""
+        staged = self.staging / "route.yaml"
+        staged.write_text(ROUTE.format(number=number, service=service))
+        connection = self.connect()
+        before = self.ask(connection, number)
+        started = time.perf_counter()
+        staged.rename(self.directory / f"route-{number}.yaml")
+        while (seen := self.ask(connection, number)) == before:
+            if time.perf_counter() - started > 30:
+                raise RuntimeError(f"route {number} never changed: {(self.staging / 'log').read_text()[-2000:]}")
+        elapsed = time.perf_counter() - started
+        if seen != service:
+            raise RuntimeError(f"route {number} answered {seen} instead of {service}")
+        connection.close()
+        return elapsed

@@ -1,0 +1,154 @@
+"""What the measurements share: varnishd with or without ghost, an origin, load, CPU time.
+
+Everything runs on loopback; every process that is started here is stopped here.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from varnish_gateway.api import Key
+from varnish_gateway.emit.routing import Shards
+from varnish_gateway.ir import wire
+
+ROOT = Path(__file__).parent.parent
+VMOD = ROOT / "build" / "libvmod_ghost.so"
+TICK = os.sysconf("SC_CLK_TCK")
+
+ORIGIN_VCL = """\
+vcl 4.1;
+backend none none;
+sub vcl_recv { return (synth(200)); }
+sub vcl_synth {
+    set resp.http.Content-Type = "text/plain";
+    set resp.body = "%s";
+    return (deliver);
+}
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def open_directory() -> Iterator[Path]:
+    """Make a directory that varnishd's unprivileged child may enter."""
+    path = Path(tempfile.mkdtemp(prefix="vgw-bench-"))
+    path.chmod(0o755)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@dataclass
+class Varnish:
+    """A running varnishd."""
+
+    manager: int
+    child: int
+    port: int
+    reload_port: int
+
+    def cpu_seconds(self) -> float:
+        """CPU time that the child has used, all of its threads."""
+        fields = Path(f"/proc/{self.child}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    def memory(self) -> dict[str, int]:
+        """Return what the child holds for itself, and what else is resident, in bytes."""
+        status = Path(f"/proc/{self.child}/status").read_text()
+        return {kind: int(size) * 1024 for kind, size in re.findall(r"(VmRSS|RssAnon):\s+(\d+) kB", status)}
+
+
+@contextlib.contextmanager
+def varnish(vcl: str, directory: Path, *, ghost_config: Path | None = None) -> Iterator[Varnish]:
+    """Run varnishd on a VCL; ready when this yields."""
+    port, reload_port = free_port(), free_port()
+    directory.mkdir(exist_ok=True)
+    (directory / "main.vcl").write_text(vcl)
+    shutil.copy(VMOD, directory / VMOD.name)
+    argv = [
+        *("varnishd", "-F", "-n", str(directory / "run"), "-f", str(directory / "main.vcl")),
+        *("-a", f"http-80=127.0.0.1:{port}", "-a", f"ghost-reload=127.0.0.1:{reload_port}"),
+        *("-s", "default,256m", "-p", f"vmod_path={directory}", "-p", "thread_pool_min=50"),
+    ]
+    environment = {**os.environ, "GHOST_CONFIG_PATH": str(ghost_config or "")}
+    with (directory / "varnishd.log").open("w") as log:
+        process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, env=environment)
+    try:
+        wait_for_port(port, process, directory / "varnishd.log")
+        child = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+        yield Varnish(process.pid, child, port, reload_port)
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path, seconds: float = 60) -> None:
+    """Return when something listens there; raise with the log when the process ends first."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"varnishd ended: {log.read_text()}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.02)
+    raise RuntimeError(f"nothing listens on {port}: {log.read_text()}")
+
+
+@contextlib.contextmanager
+def origin(directory: Path, body: str = "x" * 1024) -> Iterator[int]:
+    """Run an origin that costs little, varnishd with a synthetic answer; yields its port."""
+    with varnish(ORIGIN_VCL % body, directory) as running:
+        yield running.port
+
+
+def write_ghost(directory: Path, routes: Sequence[wire.Route], pools: dict[str, tuple[wire.Endpoint, ...]]) -> Path:
+    """Write a ghost configuration of these routes on socket http-80; return the manifest's path."""
+    directory.mkdir(exist_ok=True)
+    listener = wire.Listener(name="http", socket="http-80", port=80)
+    shards = Shards()
+    shards.update(
+        listeners=(listener,), routes={Key("HTTPRoute", route.namespace, route.name): route for route in routes}
+    )
+    names = []
+    for number, encoded in shards.all().items():
+        names.append(f"routing-{number}.json")
+        (directory / names[-1]).write_bytes(encoded)
+    (directory / "endpoints-0.json").write_bytes(msgspec.json.encode(wire.Endpoints(version=2, pools=pools)))
+    manifest = wire.Manifest(version=2, id="bench", routing=tuple(names), endpoints=("endpoints-0.json",))
+    path = directory / "ghost.json"
+    path.write_bytes(msgspec.json.encode(manifest))
+    return path
+
+
+def load(port: int, requests: Sequence[str], seconds: int, directory: Path) -> int:
+    """Send these requests round and round for some time; return how many were answered."""
+    lua = directory / "requests.lua"
+    quoted = ",\n".join(json.dumps(request) for request in requests)  # Lua reads these escapes too
+    lua.write_text(
+        f"local all = {{\n{quoted}\n}}\nlocal n = 0\nrequest = function() n = n % #all + 1 return all[n] end\n"
+    )
+    argv = ["wrk", "-t1", "-c8", f"-d{seconds}s", "-s", str(lua), f"http://127.0.0.1:{port}/"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in said or "Socket errors" in said:
+        raise RuntimeError(f"requests failed under load:\n{said}")
+    found = re.search(r"(\d+) requests in", said)
+    if found is None:
+        raise RuntimeError(f"wrk said nothing useful:\n{said}")
+    return int(found[1])

@@ -1,0 +1,125 @@
+"""What ghost costs per request: CPU time in varnishd's child beside plain varnishd.
+
+The baseline is always the same static VCL with one backend and no routing. Runs are
+interleaved, each round visits every instance, and the baseline runs twice: the second against
+the first is the noise. Load is spread over ten routes in every case, so that the number of
+cached objects is the same.
+"""
+
+import contextlib
+import statistics
+from pathlib import Path
+
+import lab
+
+from varnish_gateway.emit.vcl import main_vcl
+from varnish_gateway.ir import UserVcl, wire
+
+DECISION = """\
+sub vcl_recv {
+    if (req.http.X-Hit) {
+        return (hash);
+    }
+    return (pass);
+}
+sub vcl_backend_response {
+    set beresp.ttl = 1h;
+}
+"""
+SPREAD = 10
+MANY = 10_000
+
+
+def plain_vcl(port: int) -> str:
+    return f'vcl 4.1;\nbackend default {{ .host = "127.0.0.1"; .port = "{port}"; }}\n{DECISION}'
+
+
+def by_host(number: int) -> wire.Route:
+    return _route(number, hostname=f"h{number}.example.com", path="/")
+
+
+def by_path(number: int) -> wire.Route:
+    return _route(number, hostname="one.example.com", path=f"/p{number}")
+
+
+def _route(number: int, *, hostname: str, path: str) -> wire.Route:
+    return wire.Route(
+        namespace="bench",
+        name=f"route-{number}",
+        attachments=(wire.Attachment(listener="http", hostnames=(hostname,)),),
+        rules=(
+            wire.Rule(
+                matches=(wire.Match(path=wire.PathMatch(type="prefix", value=path)),),
+                backends=(wire.Backend(service="bench/origin", port=80),),
+            ),
+        ),
+    )
+
+
+def requests_to(routes: list[wire.Route], *, hit: bool) -> list[str]:
+    """Return raw requests for ten routes spread over all of them."""
+    step = max(1, len(routes) // SPREAD)
+    chosen = routes[step - 1 :: step][:SPREAD]
+    extra = "X-Hit: 1\r\n" if hit else ""
+    return [
+        f"GET {route.rules[0].matches[0].path.value} HTTP/1.1\r\n"
+        f"Host: {route.attachments[0].hostnames[0]}\r\n{extra}\r\n"
+        for route in chosen
+    ]
+
+
+def measure(rounds: int, seconds: int) -> dict[str, object]:
+    """Return ratios to the baseline, per mode and instance."""
+    few = [by_host(number) for number in range(10)]
+    instances = {
+        "plain": (None, few),
+        "plain again": (None, few),
+        "ghost, 10 routes": (few, few),
+        "ghost, 10,000 hosts": ([by_host(number) for number in range(MANY)],) * 2,
+        "ghost, 10,000 paths": ([by_path(number) for number in range(MANY)],) * 2,
+    }
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(lab.open_directory())
+        port = stack.enter_context(lab.origin(directory / "origin"))
+        running = {}
+        for place, (name, (routes, _)) in enumerate(instances.items()):
+            running[name] = stack.enter_context(_instance(directory / str(place), routes, port))
+        per_request: dict[str, dict[str, list[float]]] = {
+            mode: {name: [] for name in instances} for mode in ("hit", "pass")
+        }
+        for turn in range(rounds):
+            for mode, costs in per_request.items():
+                order = list(instances)
+                for name in order[turn % len(order) :] + order[: turn % len(order)]:
+                    requests = requests_to(instances[name][1], hit=mode == "hit")
+                    costs[name].append(_cost(running[name], requests, seconds, directory))
+        return {mode: _ratios(costs) for mode, costs in per_request.items()}
+
+
+def _instance(
+    directory: Path, routes: list[wire.Route] | None, port: int
+) -> contextlib.AbstractContextManager[lab.Varnish]:
+    if routes is None:
+        return lab.varnish(plain_vcl(port), directory)
+    pools = {"bench/origin:80": (wire.Endpoint(address="127.0.0.1", port=port),)}
+    config = lab.write_ghost(directory, routes, pools)
+    return lab.varnish(main_vcl(UserVcl(source="bench", text=DECISION)), directory, ghost_config=config)
+
+
+def _cost(instance: lab.Varnish, requests: list[str], seconds: int, directory: Path) -> float:
+    before = instance.cpu_seconds()
+    answered = lab.load(instance.port, requests, seconds, directory)
+    return (instance.cpu_seconds() - before) / answered
+
+
+def _ratios(costs: dict[str, list[float]]) -> dict[str, object]:
+    def ratio(of: str, to: str) -> float:
+        return round(statistics.median(a / b for a, b in zip(costs[of], costs[to], strict=True)), 3)
+
+    return {
+        "microseconds per request": {name: round(statistics.median(all_) * 1e6, 1) for name, all_ in costs.items()},
+        "noise (plain again / plain)": ratio("plain again", "plain"),
+        "ghost with 10 routes / plain": ratio("ghost, 10 routes", "plain"),
+        "10,000 hosts / 10 routes": ratio("ghost, 10,000 hosts", "ghost, 10 routes"),
+        "10,000 paths / 10 routes": ratio("ghost, 10,000 paths", "ghost, 10 routes"),
+    }

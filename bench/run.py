@@ -1,0 +1,52 @@
+"""Measure everything, check it against what we promise, write results and pictures.
+
+Usage: run.py [--quick] [NAME…]   with NAME among cost, changes, translation, memory
+"""
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import changes
+import report
+import request_cost
+import translation
+
+RESULTS = Path(__file__).parent / "results" / "latest.json"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="measure Varnish Gateway beside plain varnishd")
+    parser.add_argument("--quick", action="store_true", help="short runs, to see that everything works")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="what to measure (default: everything)")
+    given = parser.parse_args()
+    rounds, seconds, edits = (2, 1, 10) if given.quick else (10, 2, 100)
+    measurements: dict[str, Callable[[], dict[str, object]]] = {
+        "cost": lambda: request_cost.measure(rounds, seconds),
+        "changes": lambda: changes.measure(edits),
+        "translation": translation.measure_translation,
+        "memory": translation.measure_memory,
+    }
+    results: dict[str, object] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in given.names or measurements:
+        print(f"measuring {name} …", flush=True)
+        results[name] = measurements[name]()
+    results["machine"] = f"{platform.machine()}, {len(os_cpus())} cores, Linux {platform.release()}"
+    verdicts = report.verdicts(results)
+    print(report.table(verdicts))
+    if not given.quick:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+        report.write_page(results, verdicts)
+    return 0 if all(verdict.holds for verdict in verdicts) else 1
+
+
+def os_cpus() -> list[str]:
+    return [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("processor")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

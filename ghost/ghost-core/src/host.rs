@@ -1,0 +1,98 @@
+//! The Host of a request.
+//!
+//! In:  the header's value.
+//! Out: [`Host`]: lower case, without port and one trailing dot; or [`Malformed`], which
+//!      is a 400.
+
+use std::fmt;
+use std::ops::Deref;
+
+/// Longest host name, without the trailing dot.
+const MAX_LENGTH: usize = 253;
+
+/// A host in the form that is compared, on the stack.
+#[derive(Clone)]
+pub struct Host {
+    bytes: [u8; MAX_LENGTH],
+    length: u8,
+}
+
+/// The Host header is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("malformed Host")
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl Host {
+    /// Read a Host header: a name or an IPv4 address, or an IPv6 address in brackets, and
+    /// perhaps a port. An empty header is the empty host, which only "*" takes.
+    ///
+    /// # Errors
+    /// It holds what no host name holds, or it is too long, or its port is not a number.
+    pub fn parse(header: &[u8]) -> Result<Self, Malformed> {
+        let (name, port) = split_port(header)?;
+        let name = name.strip_suffix(b".").unwrap_or(name);
+        if !is_port(port) || name.len() > MAX_LENGTH || !is_name(name, header) {
+            return Err(Malformed);
+        }
+        let mut bytes = [0; MAX_LENGTH];
+        bytes[..name.len()].copy_from_slice(name);
+        bytes.make_ascii_lowercase();
+        let length = u8::try_from(name.len()).map_err(|_| Malformed)?;
+        Ok(Self { bytes, length })
+    }
+}
+
+impl Deref for Host {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Host({:?})", String::from_utf8_lossy(self))
+    }
+}
+
+/// Name and port; the port is empty where there is none.
+fn split_port(header: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let end = match header {
+        [b'[', ..] => 1 + header.iter().position(|&byte| byte == b']').ok_or(Malformed)?,
+        _ => header.iter().position(|&byte| byte == b':').unwrap_or(header.len()),
+    };
+    match &header[end..] {
+        [] => Ok((&header[..end], b"")),
+        [b':', port @ ..] => Ok((&header[..end], port)),
+        _ => Err(Malformed),
+    }
+}
+
+/// Digits up to 65535, or nothing.
+fn is_port(port: &[u8]) -> bool {
+    let number = std::str::from_utf8(port).map(str::parse::<u16>);
+    port.is_empty() || (port.iter().all(u8::is_ascii_digit) && matches!(number, Ok(Ok(_))))
+}
+
+fn is_name(name: &[u8], header: &[u8]) -> bool {
+    match name {
+        [] => header.is_empty(),
+        [b'[', address @ .., b']'] => std::str::from_utf8(address)
+            .is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok()),
+        _ => name.split(|&byte| byte == b'.').all(is_label),
+    }
+}
+
+/// Underscores are not for host names, yet they are common in them.
+fn is_label(label: &[u8]) -> bool {
+    !label.is_empty()
+        && label.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}

@@ -1,0 +1,55 @@
+//! The Location of a redirect.
+
+use std::io::Write as _;
+
+use crate::matches::Match;
+use crate::rewrite;
+use crate::target;
+use crate::wire;
+
+/// What a redirect takes from the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The listener that took it.
+    pub listener: &'a wire::Listener,
+    /// The match that took it.
+    pub matched: &'a Match,
+    /// Its host as [`crate::Host`] gives it.
+    pub host: &'a [u8],
+    /// Its path.
+    pub path: &'a [u8],
+    /// Its query, which the Location keeps.
+    pub query: Option<&'a [u8]>,
+}
+
+/// The value of the Location header. Without any host it is a path alone.
+#[must_use]
+pub fn location(redirect: &wire::Redirect, asked: &Asked<'_>) -> Vec<u8> {
+    let mut location = Vec::with_capacity(64 + asked.path.len());
+    let host = redirect.hostname.as_ref().map_or(asked.host, |name| name.as_bytes());
+    if !host.is_empty() {
+        let scheme = redirect.scheme.unwrap_or(asked.listener.scheme);
+        location.extend_from_slice(scheme.as_str().as_bytes());
+        location.extend_from_slice(b"://");
+        location.extend_from_slice(host);
+        let port = port(redirect, asked.listener);
+        if port != scheme.well_known_port() && port != 0 {
+            // Writing into memory can't fail.
+            let _ = write!(location, ":{port}");
+        }
+    }
+    match &redirect.path {
+        Some(modifier) => location.extend(rewrite::path(modifier, asked.matched, asked.path)),
+        None => location.extend_from_slice(asked.path),
+    }
+    target::join(location, asked.query)
+}
+
+/// The port of the redirect, else that of its scheme, else the listener's.
+fn port(redirect: &wire::Redirect, listener: &wire::Listener) -> u16 {
+    match (redirect.port, redirect.scheme) {
+        (Some(port), _) => port,
+        (None, Some(scheme)) => scheme.well_known_port(),
+        (None, None) => listener.port,
+    }
+}

@@ -1,0 +1,172 @@
+//! The paths of one hostname, as a tree of segments.
+//!
+//! A candidate waits at the node that its path leads to; one with a regular expression at
+//! the node of the whole segments that every matching path begins with. Walking a path
+//! down touches only nodes that exist, so the longest URL costs no more than the deepest
+//! route.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::candidates::{precedence, Candidate, Candidates};
+use super::map::Map;
+use crate::matches::PathPattern;
+use crate::route::Rule;
+
+/// Longer paths wait at this depth, and are told apart there by comparing them. It bounds
+/// the stack that dropping a tree takes: varnishd's workers have little.
+const MAX_DEPTH: usize = 16;
+
+#[derive(Clone, Debug)]
+pub(super) struct PathTree<T> {
+    children: Map<Arc<[u8]>, PathTree<T>>,
+    exact: Candidates<T>,
+    prefix: Candidates<T>,
+    regex: Candidates<T>,
+}
+
+impl<T> Default for PathTree<T> {
+    fn default() -> Self {
+        Self {
+            children: Map::default(),
+            exact: Candidates::default(),
+            prefix: Candidates::default(),
+            regex: Candidates::default(),
+        }
+    }
+}
+
+impl<T> PathTree<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.children.is_empty()
+            && self.exact.is_empty()
+            && self.prefix.is_empty()
+            && self.regex.is_empty()
+    }
+
+    fn list_for(&mut self, path: &PathPattern) -> &mut Candidates<T> {
+        match path {
+            PathPattern::Exact(_) => &mut self.exact,
+            PathPattern::Prefix(_) => &mut self.prefix,
+            PathPattern::Regex(_) => &mut self.regex,
+        }
+    }
+
+    /// Show every candidate that may serve `path`, the first to serve first, until `visit`
+    /// breaks.
+    pub(super) fn walk<'a, B>(
+        &'a self,
+        path: &[u8],
+        visit: &mut impl FnMut(&'a Candidate<T>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let mut trail = [self; MAX_DEPTH + 1];
+        let mut depth = 0;
+        let mut remaining = segments(path);
+        while depth < MAX_DEPTH {
+            let Some(segment) = remaining.next() else { break };
+            let Some(child) = trail[depth].children.get(segment) else {
+                return walk_up(&trail[..=depth], visit);
+            };
+            depth += 1;
+            trail[depth] = child;
+        }
+        trail[depth].exact.iter().try_for_each(&mut *visit)?;
+        walk_up(&trail[..=depth], visit)
+    }
+}
+
+impl<T: Clone> PathTree<T> {
+    pub(super) fn insert(&mut self, candidate: Candidate<T>) {
+        let rule = Arc::clone(&candidate.rule);
+        let path = &rule.matches[candidate.match_index].path;
+        self.insert_below(&mut home(path), |node| node.list_for(path).insert(candidate));
+    }
+
+    pub(super) fn remove(&mut self, rule: &Rule, match_index: usize) {
+        let path = &rule.matches[match_index].path;
+        self.remove_below(&mut home(path), |node| {
+            node.list_for(path).remove(&precedence(rule, match_index));
+        });
+    }
+
+    /// Do `change` at the end of the way, and make the nodes that are missing on it.
+    fn insert_below(
+        &mut self,
+        way: &mut dyn Iterator<Item = &[u8]>,
+        change: impl FnOnce(&mut Self),
+    ) {
+        match way.next() {
+            Some(segment) => self.children.update(segment, |child| child.insert_below(way, change)),
+            None => change(self),
+        }
+    }
+
+    /// Do `change` at the end of the way, and drop what became empty on it.
+    fn remove_below(
+        &mut self,
+        way: &mut dyn Iterator<Item = &[u8]>,
+        change: impl FnOnce(&mut Self),
+    ) {
+        let Some(segment) = way.next() else {
+            change(self);
+            return;
+        };
+        self.children.shrink(segment, |child| {
+            child.remove_below(way, change);
+            child.is_empty()
+        });
+    }
+}
+
+/// Prefixes from the deepest node up, then regular expressions of all of them in order.
+fn walk_up<'a, T, B>(
+    trail: &[&'a PathTree<T>],
+    visit: &mut impl FnMut(&'a Candidate<T>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    for node in trail.iter().rev() {
+        node.prefix.iter().try_for_each(&mut *visit)?;
+    }
+    let mut with_regex = trail.iter().filter(|node| !node.regex.is_empty());
+    match (with_regex.next(), with_regex.next()) {
+        (None, _) => ControlFlow::Continue(()),
+        (Some(node), None) => node.regex.iter().try_for_each(visit),
+        _ => walk_merged(trail, visit),
+    }
+}
+
+fn walk_merged<'a, T, B>(
+    trail: &[&'a PathTree<T>],
+    visit: &mut impl FnMut(&'a Candidate<T>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    let mut lists: Vec<_> = trail.iter().map(|node| node.regex.iter().peekable()).collect();
+    loop {
+        let first = lists
+            .iter_mut()
+            .filter_map(|list| Some((list.peek()?.precedence(), list)))
+            .min_by(|(one, _), (other, _)| one.cmp(other));
+        let Some(candidate) = first.and_then(|(_, list)| list.next()) else {
+            return ControlFlow::Continue(());
+        };
+        visit(candidate)?;
+    }
+}
+
+/// The segments that lead to the node where `path` waits.
+fn home(path: &PathPattern) -> impl Iterator<Item = &[u8]> {
+    let leading = match path {
+        PathPattern::Exact(path) | PathPattern::Prefix(path) => path.as_bytes(),
+        PathPattern::Regex(pattern) => whole_segments(pattern.literal_prefix()),
+    };
+    segments(leading).take(MAX_DEPTH)
+}
+
+/// What stands before the last slash: the segment after it may go on.
+fn whole_segments(literal: &[u8]) -> &[u8] {
+    let end = literal.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+    &literal[..end]
+}
+
+/// The segments of a path: none of "" and of what doesn't begin with "/", one of "/".
+fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.strip_prefix(b"/").into_iter().flat_map(|rest| rest.split(|&byte| byte == b'/'))
+}

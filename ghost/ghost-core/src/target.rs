@@ -1,0 +1,89 @@
+//! The target of a request: path and query.
+//!
+//! Dot segments, also written as `%2e`, are resolved; `%2F` is not a separator and
+//! repeated slashes are kept.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// The request target is none that a route could take: a 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("malformed request target")
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Check a request target and resolve the dot segments of its path; borrowed where there
+/// is nothing to resolve.
+///
+/// # Errors
+/// It neither begins with "/" nor is "*", or it holds a "#", which a client never sends.
+pub fn normalise(target: &[u8]) -> Result<Cow<'_, [u8]>, Malformed> {
+    if (target.first() != Some(&b'/') && target != b"*") || target.contains(&b'#') {
+        return Err(Malformed);
+    }
+    let (path, _) = split(target);
+    if !path.split(|&byte| byte == b'/').any(|segment| dots(segment).is_some()) {
+        return Ok(Cow::Borrowed(target));
+    }
+    let mut resolved = resolve(path);
+    resolved.extend_from_slice(&target[path.len()..]);
+    Ok(Cow::Owned(resolved))
+}
+
+/// Path and query: what stands before and after the first "?".
+#[must_use]
+pub fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match target.iter().position(|&byte| byte == b'?') {
+        Some(at) => (&target[..at], Some(&target[at + 1..])),
+        None => (target, None),
+    }
+}
+
+/// A path with its query, as a target.
+#[must_use]
+pub fn join(mut path: Vec<u8>, query: Option<&[u8]>) -> Vec<u8> {
+    if let Some(query) = query {
+        path.push(b'?');
+        path.extend_from_slice(query);
+    }
+    path
+}
+
+/// RFC 3986, section 5.2.4, on a path that begins with "/".
+fn resolve(path: &[u8]) -> Vec<u8> {
+    let mut resolved = Vec::with_capacity(path.len());
+    let mut segments = path.split(|&byte| byte == b'/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let dots = dots(segment);
+        if dots == Some(2) {
+            let parent = resolved.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+            resolved.truncate(parent);
+        }
+        if dots.is_none() {
+            resolved.push(b'/');
+            resolved.extend_from_slice(segment);
+        } else if segments.peek().is_none() {
+            resolved.push(b'/');
+        }
+    }
+    resolved
+}
+
+/// 1 for ".", 2 for "..", each dot perhaps written as "%2e"; None for any other segment.
+fn dots(mut segment: &[u8]) -> Option<usize> {
+    let mut count = 0;
+    while !segment.is_empty() {
+        segment = match segment {
+            [b'.', rest @ ..] | [b'%', b'2', b'e' | b'E', rest @ ..] => rest,
+            _ => return None,
+        };
+        count += 1;
+    }
+    (1..=2).contains(&count).then_some(count)
+}

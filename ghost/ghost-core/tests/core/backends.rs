@@ -1,0 +1,58 @@
+use ghost_core::{wire, Action, Backends, CompiledRoute, Target};
+use proptest::prelude::*;
+
+fn backends(weights: &[u32]) -> Backends {
+    let document: Vec<_> = weights
+        .iter()
+        .map(|weight| format!(r#"{{"service": "ns/svc{weight}", "port": 80, "weight": {weight}}}"#))
+        .collect();
+    from_json(&document.join(","))
+}
+
+fn from_json(list: &str) -> Backends {
+    let route = format!(
+        r#"{{"namespace": "ns", "name": "r", "attachments": [], "rules": [{{"backends": [{list}]}}]}}"#
+    );
+    let route: wire::Route = wire::decode(route.as_bytes()).unwrap();
+    match &CompiledRoute::compile(&route).unwrap().rules()[0].action {
+        Action::Backends(backends) => backends.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_reference_becomes_a_pool_or_a_status() {
+    let all = from_json(r#"{"service": "ns/a", "port": 80}, {"status": 503}, {}"#);
+    let targets: Vec<_> = all.all().iter().map(|backend| backend.target.clone()).collect();
+    assert_eq!(targets, [Target::Pool("ns/a:80".into()), Target::Status(503), Target::Status(500)]);
+}
+
+#[test]
+fn without_weight_nothing_is_picked() {
+    assert_eq!(backends(&[]).pick(7), None);
+    assert_eq!(backends(&[0, 0]).pick(u64::MAX), None);
+}
+
+#[test]
+fn the_edges_of_the_random_range_are_served() {
+    let three = backends(&[0, 1, 3]);
+    assert_eq!(three.pick(0), Some(1));
+    assert_eq!(three.pick((u64::MAX >> 2) + 1), Some(2));
+    assert_eq!(three.pick(u64::MAX), Some(2));
+}
+
+proptest! {
+    #[test]
+    fn shares_follow_weights(weights in prop::collection::vec(0_u32..50, 1..8)) {
+        let total: u32 = weights.iter().sum();
+        prop_assume!(total > 0);
+        let all = backends(&weights);
+        let mut seen = vec![0; weights.len()];
+        // One ticket in the middle of each unit of weight.
+        for unit in 0..u64::from(total) {
+            let random = (u128::from(2 * unit + 1) << 63) / u128::from(total);
+            seen[all.pick(u64::try_from(random).unwrap()).unwrap()] += 1;
+        }
+        prop_assert_eq!(seen, weights);
+    }
+}

@@ -1,0 +1,83 @@
+use ghost_core::{Criterion, Loss, Unmet};
+
+use crate::request::{one_listener, router_from, Ask, TestRouter};
+
+fn losses(router: &TestRouter, ask: &Ask) -> Vec<String> {
+    let explained = router.explain(ask);
+    let line =
+        |it: &ghost_core::RunnerUp<'_, String>| format!("{}: {}", it.considered.payload, it.loss);
+    explained.runners_up.iter().map(line).collect()
+}
+
+#[test]
+fn each_runner_up_says_why_it_lost() {
+    let rules = r#"[{"name": "winner", "matches": [{"path": {"type": "prefix", "value": "/a"}, "method": "GET"}]},
+        {"name": "method", "matches": [{"path": {"type": "prefix", "value": "/a"}, "method": "PUT"}]},
+        {"name": "fewer", "matches": [{"path": {"type": "prefix", "value": "/a"}}]},
+        {"name": "header", "matches": [{"path": {"type": "exact", "value": "/a"}, "headers": [{"name": "x", "value": "1"}]}]},
+        {"name": "query", "matches": [{"path": {"type": "exact", "value": "/a"}, "query": [{"name": "q", "value": "1"}]}]},
+        {"name": "shorter"},
+        {"name": "regex", "matches": [{"path": {"type": "regex", "value": "/a.*"}}]},
+        {"name": "other", "matches": [{"path": {"type": "regex", "value": ".*b"}}]},
+        {"name": "elsewhere", "matches": [{"path": {"type": "prefix", "value": "/b"}}]}]"#;
+    let router = one_listener(&[("r", rules), ("s", "[{}]")]);
+    let ask = Ask::get("h", "/a");
+    let explained = router.explain(&ask);
+    assert_eq!(explained.listener.unwrap().name, "web");
+    assert_eq!(explained.winner.as_ref().unwrap().payload, "ns/r/winner");
+    assert_eq!(
+        losses(&router, &ask),
+        [
+            "ns/r/header: header x does not match",
+            "ns/r/query: query parameter q does not match",
+            "ns/r/method: it takes the method PUT only",
+            "ns/r/fewer: the winner comes first: it asks for a method",
+            "ns/r/shorter: the winner comes first: its prefix is longer",
+            "ns/s/0: the winner comes first: its prefix is longer",
+            "ns/r/regex: the winner comes first: an exact path comes before a prefix, and both before a regex",
+            "ns/r/other: its path does not match",
+        ]
+    );
+    assert_eq!(explained.runners_up[0].loss, Loss::Unmet(Unmet::Header("x")));
+    assert_eq!(explained.runners_up[3].loss, Loss::Outranked(Criterion::Method));
+}
+
+#[test]
+fn ties_are_told_apart_by_age_name_and_order() {
+    let router = router_from(
+        r#"{"version": 2, "listeners": [{"name": "web", "socket": "*"}], "routes": [
+            {"namespace": "n", "name": "a", "attachments": [{"listener": "web"}], "rules": [{}, {}]},
+            {"namespace": "n", "name": "b", "attachments": [{"listener": "web"}], "rules": [{}]},
+            {"namespace": "n", "name": "0", "created": 5, "attachments": [{"listener": "web"}], "rules": [{}]}]}"#,
+    );
+    assert_eq!(
+        losses(&router, &Ask::get("h", "/")),
+        [
+            "n/a/1: the winner comes first: it stands earlier in the same route",
+            "n/b/0: the winner comes first: its route is first by namespace and name",
+            "n/0/0: the winner comes first: its route is older",
+        ]
+    );
+}
+
+#[test]
+fn a_less_specific_hostname_is_named() {
+    let router = router_from(
+        r#"{"version": 2, "listeners": [{"name": "web", "socket": "*"}], "routes": [
+            {"namespace": "n", "name": "a", "attachments": [{"listener": "web", "hostnames": ["*.a.com", "x.a.com", "*"]}], "rules": [{}]}]}"#,
+    );
+    let ask = Ask::get("x.a.com", "/");
+    let explained = router.explain(&ask);
+    let hostnames: Vec<_> =
+        explained.runners_up.iter().map(|it| it.considered.hostname.as_str()).collect();
+    assert_eq!(explained.winner.unwrap().hostname, "x.a.com");
+    assert_eq!(hostnames, ["*.a.com", "*"]);
+}
+
+#[test]
+fn without_a_listener_or_a_route_there_is_nothing() {
+    let router = one_listener(&[]);
+    assert!(router.explain(&Ask::get("h", "/")).listener.is_some());
+    let elsewhere = Ask::get("h", "/").socket("http-81");
+    assert!(router.explain(&elsewhere).listener.is_none());
+}

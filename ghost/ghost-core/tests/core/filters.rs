@@ -1,0 +1,132 @@
+use ghost_core::redirect::{location, Asked};
+use ghost_core::wire::{self, PathModifier, PathModifierType, Scheme};
+use ghost_core::{rewrite, CompiledRoute, Match};
+
+fn matched(kind: &str, value: &str) -> Match {
+    let json = format!(r#"{{"path": {{"type": "{kind}", "value": "{value}"}}}}"#);
+    Match::compile(&wire::decode(json.as_bytes()).unwrap()).unwrap()
+}
+
+fn rewritten(kind: PathModifierType, value: &str, matched: &Match, path: &str) -> String {
+    let modifier = PathModifier { r#type: kind, value: value.into() };
+    String::from_utf8(rewrite::path(&modifier, matched, path.as_bytes())).unwrap()
+}
+
+#[test]
+fn a_prefix_is_replaced_by_whole_segments() {
+    let cases = [
+        ("/foo/bar", "/foo", "/xyz", "/xyz/bar"),
+        ("/foo/bar", "/foo", "/xyz/", "/xyz/bar"),
+        ("/foo/bar", "/foo/", "/xyz", "/xyz/bar"),
+        ("/foo/bar", "/foo/", "/xyz/", "/xyz/bar"),
+        ("/foo", "/foo", "/xyz", "/xyz"),
+        ("/foo/", "/foo", "/xyz", "/xyz/"),
+        ("/foo/bar", "/foo", "", "/bar"),
+        ("/foo/", "/foo", "", "/"),
+        ("/foo", "/foo", "", "/"),
+        ("/foo/", "/foo", "/", "/"),
+        ("/foo", "/foo", "/", "/"),
+        ("/foo/bar", "/foo", "/", "/bar"),
+        ("/foo", "/foo", "/xyz/", "/xyz/"),
+        ("/foo//bar", "/foo", "/xyz", "/xyz//bar"),
+        ("/", "/", "/xyz", "/xyz/"),
+        ("/a", "/", "/xyz", "/xyz/a"),
+        ("/a", "/", "/", "/a"),
+        ("/foo/bar", "/foo", "xyz", "/xyz/bar"),
+        ("*", "/", "/xyz", "*"),
+    ];
+    for (path, prefix, replacement, expected) in cases {
+        let got =
+            rewritten(PathModifierType::Prefix, replacement, &matched("prefix", prefix), path);
+        assert_eq!(got, expected, "{path} {prefix} {replacement}");
+    }
+}
+
+#[test]
+fn an_exact_path_is_its_own_prefix_and_a_regex_has_none() {
+    let prefix = PathModifierType::Prefix;
+    assert_eq!(rewritten(prefix, "/xyz", &matched("exact", "/foo"), "/foo"), "/xyz");
+    assert_eq!(rewritten(prefix, "/xyz", &matched("regex", "/f.*"), "/foo"), "/foo");
+}
+
+#[test]
+fn a_full_path_is_replaced() {
+    let full =
+        |value| rewritten(PathModifierType::Full, value, &matched("prefix", "/"), "/foo/bar");
+    assert_eq!(full("/one/two"), "/one/two");
+    assert_eq!(full("/one/"), "/one/");
+    assert_eq!(full(""), "/");
+    assert_eq!(full("one"), "/one");
+}
+
+fn listener(scheme: Scheme, port: u16) -> wire::Listener {
+    let (name, socket, hostname) = ("web".into(), "http-80".into(), "*".into());
+    wire::Listener { name, socket, port, scheme, hostname }
+}
+
+fn redirected(redirect: &str, scheme: Scheme, port: u16, host: &str) -> String {
+    let redirect: wire::Redirect = wire::decode(redirect.as_bytes()).unwrap();
+    let asked = Asked {
+        listener: &listener(scheme, port),
+        matched: &matched("prefix", "/foo"),
+        host: host.as_bytes(),
+        path: b"/foo/bar",
+        query: Some(b"q=1"),
+    };
+    String::from_utf8(location(&redirect, &asked)).unwrap()
+}
+
+#[test]
+fn what_a_redirect_does_not_say_comes_from_the_request() {
+    let from = |redirect, port| redirected(redirect, Scheme::Http, port, "a.com");
+    assert_eq!(from("{}", 80), "http://a.com/foo/bar?q=1");
+    assert_eq!(from(r#"{"hostname": "b.org"}"#, 80), "http://b.org/foo/bar?q=1");
+    assert_eq!(from(r#"{"path": {"type": "full", "value": "/x"}}"#, 80), "http://a.com/x?q=1");
+    assert_eq!(
+        from(r#"{"path": {"type": "prefix", "value": "/x"}}"#, 80),
+        "http://a.com/x/bar?q=1"
+    );
+}
+
+#[test]
+fn the_port_of_a_redirect_follows_the_scheme_and_then_the_listener() {
+    let cases = [
+        ("{}", Scheme::Http, 80, "http://a.com"),
+        ("{}", Scheme::Http, 8080, "http://a.com:8080"),
+        ("{}", Scheme::Https, 443, "https://a.com"),
+        ("{}", Scheme::Https, 8443, "https://a.com:8443"),
+        (r#"{"scheme": "https"}"#, Scheme::Http, 8080, "https://a.com"),
+        (r#"{"scheme": "http"}"#, Scheme::Https, 8443, "http://a.com"),
+        (r#"{"scheme": "https", "port": 443}"#, Scheme::Http, 80, "https://a.com"),
+        (r#"{"scheme": "https", "port": 8443}"#, Scheme::Http, 80, "https://a.com:8443"),
+        (r#"{"scheme": "https", "port": 80}"#, Scheme::Http, 80, "https://a.com:80"),
+        (r#"{"scheme": "http", "port": 443}"#, Scheme::Http, 80, "http://a.com:443"),
+        (r#"{"port": 80}"#, Scheme::Http, 8080, "http://a.com"),
+        (r#"{"port": 8080}"#, Scheme::Https, 443, "https://a.com:8080"),
+        ("{}", Scheme::Http, 0, "http://a.com"),
+    ];
+    for (redirect, scheme, port, expected) in cases {
+        let got = redirected(redirect, scheme, port, "a.com");
+        assert_eq!(got, format!("{expected}/foo/bar?q=1"), "{redirect} on {scheme:?} {port}");
+    }
+}
+
+#[test]
+fn a_redirect_without_any_host_is_a_path() {
+    assert_eq!(redirected("{}", Scheme::Http, 8080, ""), "/foo/bar?q=1");
+    assert_eq!(redirected("{}", Scheme::Http, 8080, "[::1]"), "http://[::1]:8080/foo/bar?q=1");
+}
+
+#[test]
+fn header_lines_are_put_together_once() {
+    let json = r#"{"namespace": "n", "name": "r", "attachments": [], "rules": [{"filters": {
+        "request": {"set": [{"name": "X-A", "value": "1"}], "remove": ["x-b"]},
+        "response": {"add": [{"name": "X-C", "value": ""}]}}}]}"#;
+    let route = CompiledRoute::compile(&wire::decode(json.as_bytes()).unwrap()).unwrap();
+    let filters = &route.rules()[0].filters;
+    let line = &filters.request.set[0];
+    assert_eq!((line.line(), line.name(), line.value()), ("X-A: 1", "X-A", "1"));
+    assert_eq!(&*filters.request.remove[0], "x-b");
+    assert_eq!(filters.response.add[0].line(), "X-C: ");
+    assert!(!filters.request.is_empty() && filters.rewrite.is_none());
+}

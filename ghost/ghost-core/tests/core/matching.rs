@@ -1,0 +1,261 @@
+//! The rules of matching, each by its own case.
+
+use crate::request::{one_listener, router_from, rule, served, Ask};
+
+/// Who serves each target of one route with a rule for each path given as `type value`.
+fn served_paths(rules: &[&str], cases: &[(&str, &str)]) {
+    let rules: Vec<_> = rules
+        .iter()
+        .map(|path| {
+            let (kind, value) = path.split_once(' ').unwrap();
+            format!(
+                r#"{{"name": "{kind} {value}", "matches": [{{"path": {{"type": "{kind}", "value": "{value}"}}}}]}}"#
+            )
+        })
+        .collect();
+    let router = one_listener(&[("r", &format!("[{}]", rules.join(",")))]);
+    for (target, expected) in cases {
+        let got = rule(&router, &Ask::get("a.com", target));
+        let expected = if expected.is_empty() { String::new() } else { format!("ns/r/{expected}") };
+        assert_eq!(got, expected, "{target}");
+    }
+}
+
+#[test]
+fn exact_comes_before_the_longest_prefix_and_regex_last() {
+    served_paths(
+        &["regex /one/.*", "prefix /", "prefix /one", "exact /one", "prefix /one/two", "exact /"],
+        &[
+            ("/one", "exact /one"),
+            ("/one/", "prefix /one"),
+            ("/one/two", "prefix /one/two"),
+            ("/one/twofold", "prefix /one"),
+            ("/one/two/three?q", "prefix /one/two"),
+            ("/", "exact /"),
+            ("/two", "prefix /"),
+            ("*", "prefix /"),
+        ],
+    );
+}
+
+#[test]
+fn a_prefix_ends_at_a_segment() {
+    served_paths(
+        &["prefix /abc/", "exact /x/", "prefix /a//b"],
+        &[
+            ("/abc", "prefix /abc/"),
+            ("/abc/", "prefix /abc/"),
+            ("/abc/def", "prefix /abc/"),
+            ("/abcd", ""),
+            ("/ABC", ""),
+            ("/x", ""),
+            ("/x/", "exact /x/"),
+            ("/x/y", ""),
+            ("/a/b", ""),
+            ("/a//b/c", "prefix /a//b"),
+            ("//abc", ""),
+            ("/abc%2Fdef", ""),
+        ],
+    );
+}
+
+#[test]
+fn a_regex_is_found_by_its_literal_beginning() {
+    served_paths(
+        &[
+            "regex /api/v[0-9]+/x",
+            "regex /api/.*/x",
+            "regex (?i)/API/y",
+            "regex /api",
+            "regex /(a|b)/c",
+        ],
+        &[
+            ("/api/v1/x", "regex /api/v[0-9]+/x"),
+            ("/api/va/x", "regex /api/.*/x"),
+            ("/api/a/b/x", "regex /api/.*/x"),
+            ("/Api/Y", "regex (?i)/API/y"),
+            ("/api", "regex /api"),
+            ("/api/", ""),
+            ("/b/c", "regex /(a|b)/c"),
+        ],
+    );
+}
+
+#[test]
+fn paths_deeper_than_the_index_are_told_apart() {
+    let deep = "/a".repeat(20);
+    served_paths(
+        &[
+            &format!("exact {deep}/x"),
+            &format!("exact {deep}/y"),
+            &format!("prefix {deep}"),
+            &format!("prefix {deep}/b"),
+            &format!("regex {deep}/c.*"),
+        ],
+        &[
+            (&format!("{deep}/x"), &format!("exact {deep}/x")),
+            (&format!("{deep}/y"), &format!("exact {deep}/y")),
+            (&format!("{deep}/b/c"), &format!("prefix {deep}/b")),
+            (&format!("{deep}/cc"), &format!("prefix {deep}")),
+            (&"/a".repeat(18), ""),
+        ],
+    );
+}
+
+#[test]
+fn method_then_headers_then_query_decide() {
+    let router = one_listener(&[(
+        "r",
+        r#"[{"name": "plain"},
+            {"name": "query", "matches": [{"query": [{"name": "q", "value": "1"}, {"name": "p", "value": "1"}]}]},
+            {"name": "header", "matches": [{"headers": [{"name": "h", "value": "1"}]}]},
+            {"name": "headers", "matches": [{"headers": [{"name": "h", "value": "1"}, {"name": "i", "value": "1"}]}]},
+            {"name": "method", "matches": [{"method": "GET"}]}]"#,
+    )]);
+    let ask = |method: &str| Ask::get("a", "/?q=1&p=1").method(method);
+    assert_eq!(rule(&router, &ask("GET").header("h", b"1").header("i", b"1")), "ns/r/method");
+    assert_eq!(rule(&router, &ask("PUT").header("h", b"1").header("i", b"1")), "ns/r/headers");
+    assert_eq!(rule(&router, &ask("PUT").header("h", b"1")), "ns/r/header");
+    assert_eq!(rule(&router, &ask("PUT")), "ns/r/query");
+    assert_eq!(rule(&router, &ask("get")), "ns/r/query");
+    assert_eq!(rule(&router, &Ask::get("a", "/").method("PUT")), "ns/r/plain");
+}
+
+#[test]
+fn every_match_of_a_rule_stands_alone() {
+    let router = one_listener(&[(
+        "r",
+        r#"[{"matches": [{"path": {"type": "prefix", "value": "/a"}},
+                         {"path": {"type": "prefix", "value": "/a"}, "method": "PUT"}]}]"#,
+    )]);
+    assert_eq!(served(&router, &Ask::get("h", "/a")), Some(("ns/r/0".into(), 0)));
+    assert_eq!(served(&router, &Ask::get("h", "/a").method("PUT")), Some(("ns/r/0".into(), 1)));
+}
+
+#[test]
+fn repeated_headers_are_one_value() {
+    let router = one_listener(&[(
+        "r",
+        r#"[{"matches": [{"headers": [{"name": "x", "value": "a,b"}]}]},
+            {"matches": [{"headers": [{"name": "y", "value": "a.*", "type": "regex"}]}]}]"#,
+    )]);
+    assert_eq!(rule(&router, &Ask::get("h", "/").header("X", b"a").header("x", b"b")), "ns/r/0");
+    assert_eq!(rule(&router, &Ask::get("h", "/").header("x", b"a")), "");
+    assert_eq!(rule(&router, &Ask::get("h", "/").header("y", b"a\xff")), "ns/r/1");
+    assert_eq!(rule(&router, &Ask::get("h", "/").header("y", b"ba")), "");
+}
+
+#[test]
+fn query_parameters_are_compared_decoded_and_the_first_counts() {
+    let router = one_listener(&[(
+        "r",
+        r#"[{"name": "a b", "matches": [{"query": [{"name": "k y", "value": "a b"}]}]},
+            {"name": "empty", "matches": [{"query": [{"name": "e", "value": ".*", "type": "regex"}]}]},
+            {"name": "percent", "matches": [{"query": [{"name": "p", "value": "50%"}]}]}]"#,
+    )]);
+    let cases = [
+        ("/?k+y=a%20b", "ns/r/a b"),
+        ("/?k%20y=a+b&k+y=c", "ns/r/a b"),
+        ("/?k+y=c&k+y=a+b", ""),
+        ("/?&&e", "ns/r/empty"),
+        ("/?e=", "ns/r/empty"),
+        ("/?=e", ""),
+        ("/?E", ""),
+        ("/?", ""),
+        ("/", ""),
+        ("/?p=50%", "ns/r/percent"),
+        ("/?p=50%25", "ns/r/percent"),
+        ("/?p=50%2", ""),
+        ("/?k%20y=a%2Bb", ""),
+    ];
+    for (target, expected) in cases {
+        assert_eq!(rule(&router, &Ask::get("h", target)), expected, "{target}");
+    }
+}
+
+#[test]
+fn age_and_then_the_name_of_the_route_decide() {
+    let route = |namespace: &str, name: &str, created: i64| {
+        format!(
+            r#"{{"namespace": "{namespace}", "name": "{name}", "created": {created},
+                "attachments": [{{"listener": "web"}}], "rules": [{{}}, {{}}]}}"#
+        )
+    };
+    let serving = |routes: &[String]| {
+        let router = router_from(&format!(
+            r#"{{"version": 2, "listeners": [{{"name": "web", "socket": "*"}}], "routes": [{}]}}"#,
+            routes.join(",")
+        ));
+        rule(&router, &Ask::get("h", "/"))
+    };
+    assert_eq!(serving(&[route("a", "a", 2), route("z", "z", 1)]), "z/z/0");
+    assert_eq!(serving(&[route("b", "a", 1), route("a", "b", 1)]), "a/b/0");
+    assert_eq!(serving(&[route("a", "c", 1), route("a", "b", 1)]), "a/b/0");
+}
+
+#[test]
+fn hosts_go_from_exact_over_the_longest_suffix_to_any() {
+    let router = router_from(
+        r#"{"version": 2, "listeners": [{"name": "web", "socket": "http-80"}], "routes": [
+            {"namespace": "n", "name": "any", "attachments": [{"listener": "web"}], "rules": [{}]},
+            {"namespace": "n", "name": "com", "attachments": [{"listener": "web", "hostnames": ["*.com"]}], "rules": [{}]},
+            {"namespace": "n", "name": "a", "attachments": [{"listener": "web", "hostnames": ["*.a.com"]}],
+             "rules": [{"matches": [{"path": {"type": "prefix", "value": "/a"}}]}]},
+            {"namespace": "n", "name": "www", "attachments": [{"listener": "web", "hostnames": ["www.a.com"]}],
+             "rules": [{"matches": [{"path": {"type": "prefix", "value": "/www"}}]}]}]}"#,
+    );
+    let cases = [
+        ("www.a.com", "/www", "n/www/0"),
+        ("www.a.com", "/a", "n/a/0"),
+        ("www.a.com", "/x", "n/com/0"),
+        ("x.y.a.com", "/a", "n/a/0"),
+        ("a.com", "/a", "n/com/0"),
+        ("com", "/", "n/any/0"),
+        ("b.org", "/", "n/any/0"),
+        ("", "/", "n/any/0"),
+    ];
+    for (host, target, expected) in cases {
+        assert_eq!(rule(&router, &Ask::get(host, target)), expected, "{host}{target}");
+    }
+}
+
+#[test]
+fn one_listener_takes_the_request_for_good() {
+    let router = router_from(
+        r#"{"version": 2, "listeners": [
+                {"name": "any", "socket": "http-80"},
+                {"name": "wild", "socket": "http-80", "hostname": "*.a.com"},
+                {"name": "www", "socket": "http-80", "hostname": "www.a.com"},
+                {"name": "rest", "socket": "*"}],
+            "routes": [
+                {"namespace": "n", "name": "any", "attachments": [{"listener": "any"}], "rules": [{}]},
+                {"namespace": "n", "name": "wild", "attachments": [{"listener": "wild", "hostnames": ["*.a.com"]}], "rules": [{}]},
+                {"namespace": "n", "name": "rest", "attachments": [{"listener": "rest"}], "rules": [{}]}]}"#,
+    );
+    assert_eq!(rule(&router, &Ask::get("www.a.com", "/")), "");
+    assert_eq!(rule(&router, &Ask::get("x.a.com", "/")), "n/wild/0");
+    assert_eq!(rule(&router, &Ask::get("a.com", "/")), "n/any/0");
+    assert_eq!(rule(&router, &Ask::get("www.a.com", "/").socket("http-81")), "n/rest/0");
+    assert_eq!(router.listener("http-80", b"www.a.com").unwrap().name, "www");
+    assert!(router_from(r#"{"version": 2}"#).listener("http-80", b"a").is_none());
+}
+
+#[test]
+fn no_two_rules_share_an_identity() {
+    let rule = |name: &str, path: &str| {
+        format!(
+            r#"{{"name": {name}, "matches": [{{"path": {{"type": "exact", "value": "{path}"}}}}]}}"#
+        )
+    };
+    let rules = [
+        rule(r#""2""#, "/0"),
+        rule(r#""tea""#, "/1"),
+        rule("null", "/2"),
+        rule(r#""same""#, "/3"),
+        rule(r#""same""#, "/4"),
+    ];
+    let router = one_listener(&[("r", &format!("[{}]", rules.join(",")))]);
+    let served: Vec<_> =
+        (0..5).map(|n| crate::request::rule(&router, &Ask::get("h", &format!("/{n}")))).collect();
+    assert_eq!(served, ["ns/r/0", "ns/r/tea", "ns/r/2", "ns/r/3", "ns/r/4"]);
+}

@@ -1,0 +1,86 @@
+use std::borrow::Cow;
+
+use ghost_core::target::{join, normalise, split, Malformed};
+use proptest::prelude::*;
+
+fn resolved(target: &str) -> String {
+    String::from_utf8(normalise(target.as_bytes()).unwrap().into_owned()).unwrap()
+}
+
+#[test]
+fn dot_segments_are_resolved() {
+    let cases = [
+        ("/a/./b", "/a/b"),
+        ("/a/../b", "/b"),
+        ("/a/..", "/"),
+        ("/a/.", "/a/"),
+        ("/a/b/../..", "/"),
+        ("/..", "/"),
+        ("/.", "/"),
+        ("/../../etc", "/etc"),
+        ("/a/%2e%2E/b", "/b"),
+        ("/a/.%2e/b", "/b"),
+        ("/a/%2e/b", "/a/b"),
+        ("/a//../b", "/a/b"),
+        ("/a/b/..//c", "/a//c"),
+        ("/a/../b?x=/../y", "/b?x=/../y"),
+    ];
+    for (target, expected) in cases {
+        assert_eq!(resolved(target), expected, "{target}");
+    }
+}
+
+#[test]
+fn everything_else_is_borrowed() {
+    for target in [
+        "/",
+        "*",
+        "/a//b/",
+        "/...",
+        "/.a",
+        "/a.",
+        "/a%2Fb",
+        "/%2e%2e%2e",
+        "/%2",
+        "/a?b=/../c",
+        "/%252e",
+    ] {
+        assert!(matches!(normalise(target.as_bytes()), Ok(Cow::Borrowed(_))), "{target}");
+    }
+}
+
+#[test]
+fn what_no_route_could_take_is_malformed() {
+    for target in ["", "a", "http://a/", "/a#b", "#", "**", "*?a", "?a"] {
+        assert_eq!(normalise(target.as_bytes()).unwrap_err(), Malformed, "{target}");
+    }
+}
+
+#[test]
+fn a_query_begins_at_the_first_question_mark() {
+    assert_eq!(split(b"/a?b?c"), (&b"/a"[..], Some(&b"b?c"[..])));
+    assert_eq!(split(b"/a?"), (&b"/a"[..], Some(&b""[..])));
+    assert_eq!(split(b"/a"), (&b"/a"[..], None));
+    assert_eq!(join(b"/a".to_vec(), Some(b"")), b"/a?");
+    assert_eq!(join(b"/a".to_vec(), None), b"/a");
+}
+
+proptest! {
+    #[test]
+    fn a_resolved_target_is_resolved(segments in prop::collection::vec("(\\.|\\.\\.|%2e|a|b|)", 0..12)) {
+        let once = resolved(&format!("/{}", segments.join("/")));
+        prop_assert!(once.starts_with('/'));
+        prop_assert_eq!(resolved(&once), once);
+    }
+
+    #[test]
+    fn any_bytes_are_a_target_or_malformed(rest in prop::collection::vec(any::<u8>(), 0..100)) {
+        let target = [b"/", rest.as_slice()].concat();
+        if let Ok(once) = normalise(&target) {
+            prop_assert_eq!(normalise(&once).unwrap(), &*once);
+            prop_assert_eq!(split(&once).1, split(&target).1);
+        } else {
+            prop_assert!(rest.contains(&b'#'));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Ghost's own answers in a VCL: errors, redirects, and its pages on the loopback socket.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use serde_json::json;
+
+use crate::director::{Director, Refused, Vcl};
+use crate::instance::Instance;
+use crate::store::lock;
+use crate::synthetic::{Answer, Synthetic};
+use crate::task::Task;
+use crate::tasks::FetchTask;
+
+/// The directors that answer by themselves.
+pub struct Answers {
+    vcl: Vcl,
+    /// 400: the Host header or the request target is malformed.
+    pub bad_request: Director,
+    /// 404: no rule takes the request.
+    pub not_found: Director,
+    /// 405: ghost's own pages have their methods.
+    pub method_not_allowed: Director,
+    /// 500: no backend of the rule has a weight.
+    pub no_backend: Director,
+    /// 503: the pool has no endpoint.
+    pub no_endpoint: Director,
+    /// The redirect that the fetch task holds.
+    pub redirect: Arc<Director>,
+    /// Reads the configuration again.
+    pub reload: Director,
+    /// The counters of every route.
+    pub counters: Director,
+    /// Plain statuses that rules ask for.
+    statuses: Mutex<HashMap<u16, Arc<Director>>>,
+}
+
+impl Answers {
+    /// Add them to a VCL.
+    pub fn new(vcl: Vcl, instance: &Weak<Instance>) -> Result<Self, Refused> {
+        let (reloading, counting) = (Weak::clone(instance), Weak::clone(instance));
+        Ok(Self {
+            vcl,
+            bad_request: error(vcl, "400", 400, "malformed Host or request target")?,
+            not_found: error(vcl, "404", 404, "no route takes this request")?,
+            method_not_allowed: error(vcl, "405", 405, "method not allowed here")?,
+            no_backend: error(vcl, "no-backend", 500, "no backend of the rule has a weight")?,
+            no_endpoint: error(vcl, "no-endpoint", 503, "the service has no endpoint")?,
+            redirect: Arc::new(Synthetic::add(vcl, "redirect", |ctx, _| {
+                // SAFETY: an answer is asked for in its fetch task.
+                let task = unsafe { FetchTask::recall(ctx) };
+                redirect(task.and_then(|task| task.redirect.take()))
+            })?),
+            reload: Synthetic::add(vcl, "reload", move |_, _| reload(&reloading))?,
+            counters: Synthetic::add(vcl, "counters", move |_, _| counters(&counting))?,
+            statuses: Mutex::default(),
+        })
+    }
+
+    /// A plain status that a rule asks for.
+    pub fn status(&self, status: u16) -> Result<Arc<Director>, Refused> {
+        let mut statuses = lock(&self.statuses);
+        if let Some(director) = statuses.get(&status) {
+            return Ok(Arc::clone(director));
+        }
+        let reason = match status {
+            500 => "the rule or its backend can't be used; see the status of its route",
+            503 => "the service has no endpoint",
+            _ => "the rule says so",
+        };
+        let director = error(self.vcl, &format!("status-{status}"), status, reason)?;
+        Ok(Arc::clone(statuses.entry(status).or_insert(Arc::new(director))))
+    }
+}
+
+fn error(vcl: Vcl, name: &str, status: u16, reason: &str) -> Result<Director, Refused> {
+    let answer = Answer::error(status, reason);
+    Synthetic::add(vcl, name, move |_, _| answer.clone())
+}
+
+fn redirect(to: Option<(u16, Vec<u8>)>) -> Answer {
+    match to {
+        Some((status, location)) => {
+            Answer { status, headers: vec![("Location", location)], body: Arc::default() }
+        }
+        None => Answer::error(500, "the redirect was not prepared by ghost.fetch()"),
+    }
+}
+
+fn reload(instance: &Weak<Instance>) -> Answer {
+    let reloaded = match instance.upgrade() {
+        Some(instance) => instance.reload(),
+        None => Err("the VCL is going away".to_owned()),
+    };
+    match reloaded {
+        Ok(loaded) => page(&json!({
+            "id": loaded.id,
+            "routes": loaded.routes(),
+            "pools": loaded.pools(),
+        })),
+        Err(reason) => {
+            let mut answer = Answer::error(500, &reason);
+            answer.headers.push(("x-ghost-error", reason.into_bytes()));
+            answer
+        }
+    }
+}
+
+fn counters(instance: &Weak<Instance>) -> Answer {
+    match instance.upgrade().and_then(|instance| instance.store().cloned()) {
+        Some(store) => page(&store.counters()),
+        None => Answer::error(500, "nothing is loaded"),
+    }
+}
+
+fn page(content: &serde_json::Value) -> Answer {
+    Answer {
+        status: 200,
+        headers: vec![("Cache-Control", b"no-store".to_vec())],
+        body: content.to_string().into_bytes().into(),
+    }
+}

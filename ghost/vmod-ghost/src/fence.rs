@@ -1,0 +1,49 @@
+//! The C boundary: nothing unwinds across it.
+
+use std::any::Any;
+use std::ffi::CString;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use crate::sys::{self, Ctx};
+
+/// Run `body` at the C boundary. A panic becomes one failed request, not an abort that
+/// takes varnishd's child, and its cache, with it.
+pub fn fence<T>(ctx: Ctx, entry: &'static str, fallback: T, body: impl FnOnce() -> T) -> T {
+    let guarded = || {
+        #[cfg(feature = "test-panic")]
+        trip(entry);
+        body()
+    };
+    catch_unwind(AssertUnwindSafe(guarded)).unwrap_or_else(|payload| {
+        fail(ctx, &format!("{entry}: panic: {}", panic_message(payload.as_ref())));
+        fallback
+    })
+}
+
+/// Fail the VCL method that `ctx` runs; without a context there is nobody to tell.
+pub fn fail(ctx: Ctx, reason: &str) {
+    // SAFETY: a context that Varnish handed out is valid for the call that it came with.
+    let Some(context) = (unsafe { ctx.as_ref() }) else { return };
+    if context.handling.is_null() {
+        return;
+    }
+    let text = format!("ghost: {reason}").replace(['\0', '\n'], " ");
+    let Ok(text) = CString::new(text) else { return };
+    // SAFETY: the format takes exactly the one string that follows; VRT_fail copies it.
+    unsafe { sys::VRT_fail(ctx, c"%s".as_ptr(), text.as_ptr()) }
+}
+
+/// What a panic said.
+pub fn panic_message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Panic in the entry point that the test names.
+#[cfg(feature = "test-panic")]
+#[allow(clippy::panic)]
+fn trip(entry: &str) {
+    if std::env::var_os("GHOST_TEST_PANIC").is_some_and(|name| name == entry) {
+        panic!("asked for by the test");
+    }
+}

@@ -1,0 +1,130 @@
+//! Ghost in one VCL.
+//!
+//! Requests read an [`ArcSwapOption`] and take no lock. A reload, and a VCL that has to
+//! catch up with one, change [`Live`] under a lock and swap a new snapshot in.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+
+use arc_swap::{ArcSwapOption, Guard};
+use ghost_core::Router;
+
+use crate::answers::Answers;
+use crate::director::{Refused, Vcl};
+use crate::fence::panic_message;
+use crate::live::Live;
+use crate::rule::Entry;
+use crate::shard::Loaded;
+use crate::store::{lock, Store};
+
+/// varnishd's workers have 80 kB, too little to read a configuration.
+const STACK_SIZE: usize = 4 << 20;
+
+/// What requests see.
+pub struct Snapshot {
+    /// Of which configuration.
+    pub generation: u64,
+    /// Finds the rule.
+    pub router: Router<Arc<Entry>>,
+    /// Ghost's own answers.
+    pub answers: Arc<Answers>,
+}
+
+/// Ghost in one VCL.
+pub struct Instance {
+    vcl: Vcl,
+    store: OnceLock<Arc<Store>>,
+    snapshot: ArcSwapOption<Snapshot>,
+    /// None while the VCL is cold.
+    live: Mutex<Option<Live>>,
+}
+
+impl Instance {
+    /// Ghost in a VCL that is being loaded.
+    pub fn new(vcl: Vcl) -> Arc<Self> {
+        Arc::new(Self {
+            vcl,
+            store: OnceLock::new(),
+            snapshot: ArcSwapOption::empty(),
+            live: Mutex::new(None),
+        })
+    }
+
+    /// Use the configuration at `path`, which must be readable now.
+    pub fn init(&self, path: &Path) -> Result<(), String> {
+        let store = Store::of(path);
+        on_own_thread(|| store.reload(|_| Ok(())))?;
+        self.store.set(store).map_err(|_| "ghost.init() was called twice".to_owned())
+    }
+
+    /// Begin to serve: the VCL became warm.
+    pub fn warm(self: &Arc<Self>) -> Result<(), String> {
+        let store = self.store().ok_or("vcl_init does not call ghost.init()")?;
+        let answers = Answers::new(self.vcl, &Arc::downgrade(self)).map_err(refused)?;
+        let live = Live::new(self.vcl, Arc::clone(store), answers);
+        *lock(&self.live) = Some(live);
+        on_own_thread(|| self.bring_to(&store.current()))
+    }
+
+    /// Let go of everything: the VCL became cold, or goes away.
+    pub fn cool(&self) {
+        self.snapshot.store(None);
+        lock(&self.live).take();
+    }
+
+    /// The store of its configuration, once `init` was called.
+    pub fn store(&self) -> Option<&Arc<Store>> {
+        self.store.get()
+    }
+
+    /// What to serve a request with; None while the VCL is cold. If another VCL has
+    /// reloaded the configuration since, this one catches up first.
+    pub fn snapshot(&self) -> Guard<Option<Arc<Snapshot>>> {
+        let snapshot = self.snapshot.load();
+        let (Some(served), Some(store)) = (snapshot.as_ref(), self.store()) else {
+            return snapshot;
+        };
+        if served.generation >= store.generation() {
+            return snapshot;
+        }
+        // Whoever can't catch up serves what it has.
+        let _ = on_own_thread(|| self.bring_to(&store.current()));
+        self.snapshot.load()
+    }
+
+    /// Read the configuration again and serve it.
+    pub fn reload(&self) -> Result<Arc<Loaded>, String> {
+        let store = self.store().ok_or("nothing is loaded")?;
+        on_own_thread(|| store.reload(|loaded| self.bring_to(loaded)))
+    }
+
+    fn bring_to(&self, loaded: &Arc<Loaded>) -> Result<(), String> {
+        let mut live = lock(&self.live);
+        let Some(live) = live.as_mut() else { return Ok(()) };
+        if loaded.generation > live.applied.generation {
+            live.apply(loaded).map_err(refused)?;
+        }
+        self.snapshot.store(Some(Arc::new(Snapshot {
+            generation: live.applied.generation,
+            router: live.router.clone(),
+            answers: Arc::clone(&live.answers),
+        })));
+        Ok(())
+    }
+}
+
+fn refused(refused: Refused) -> String {
+    refused.0.to_owned()
+}
+
+fn on_own_thread<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().name("ghost-reload".into()).stack_size(STACK_SIZE);
+        let running =
+            builder.spawn_scoped(scope, work).map_err(|error| format!("no thread: {error}"))?;
+        running
+            .join()
+            .unwrap_or_else(|payload| Err(format!("panic: {}", panic_message(payload.as_ref()))))
+    })
+}

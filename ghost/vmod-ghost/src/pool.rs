@@ -1,0 +1,234 @@
+//! The director of a pool: an even choice of endpoints, and another one within the same
+//! fetch when a connection is refused.
+//!
+//! It wraps Varnish's own backends by calling their methods. Later time-outs and retries
+//! belong around [`Attempts`], and another kind of endpoint beside [`Native`].
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+
+use crate::attempt::Attempts;
+use crate::director::{destroy, kind_of, methods_of, Director, Kind, Methods, Refused, Vcl};
+use crate::fence::fence;
+use crate::listing;
+use crate::native::Native;
+use crate::order::TryOrder;
+use crate::sys::{self, Ctx};
+use crate::task::Task;
+use crate::tasks::FetchTask;
+
+/// No further endpoint is tried after this long, so that a pool of black holes does not
+/// hold a worker for the sum of all connect time-outs.
+const FAILOVER_BUDGET: Duration = Duration::from_secs(5);
+
+/// The endpoints of a pool. A change replaces the whole list; fetches under way keep
+/// theirs.
+pub type Endpoints = Arc<[Arc<Native>]>;
+
+/// A pool in a VCL.
+pub struct Pool {
+    director: Director,
+    members: Arc<Members>,
+}
+
+/// What the director keeps.
+pub struct Members {
+    endpoints: ArcSwap<Endpoints>,
+}
+
+impl Pool {
+    /// Add a pool to a VCL.
+    pub fn new(vcl: Vcl, name: &str, endpoints: Endpoints) -> Result<Self, Refused> {
+        let members = Arc::new(Members { endpoints: ArcSwap::from_pointee(endpoints) });
+        let kept = Kept(Arc::clone(&members));
+        let director = Director::add(vcl, &format!("pool({name})"), kept)?;
+        Ok(Self { director, members })
+    }
+
+    /// Change who serves the pool.
+    pub fn replace(&self, endpoints: Endpoints) {
+        self.members.endpoints.store(Arc::new(endpoints));
+    }
+
+    /// Whether nobody serves it.
+    pub fn is_empty(&self) -> bool {
+        self.members.endpoints.load().is_empty()
+    }
+
+    /// To hand to Varnish.
+    pub fn raw(&self) -> sys::VCL_BACKEND {
+        self.director.raw()
+    }
+}
+
+struct Kept(Arc<Members>);
+
+impl Kind for Kept {
+    const METHODS: &'static Methods = &METHODS;
+}
+
+static METHODS: Methods = Methods(sys::vdi_methods {
+    type_: c"ghost-pool".as_ptr(),
+    healthy: Some(healthy),
+    gethdrs: Some(get_headers),
+    getip: Some(get_ip),
+    finish: Some(finish),
+    http1pipe: Some(pipe),
+    list: Some(list),
+    destroy: Some(destroy::<Kept>),
+    ..Methods::NONE
+});
+
+/// The endpoints that a director has now.
+///
+/// # Safety
+/// `director` is null or valid.
+unsafe fn endpoints_of(director: sys::VCL_BACKEND) -> Option<Endpoints> {
+    // SAFETY: as promised by the caller.
+    let kept = unsafe { kind_of::<Kept>(director) }?;
+    Some(Endpoints::clone(&kept.0.endpoints.load()))
+}
+
+unsafe extern "C" fn get_headers(ctx: Ctx, director: sys::VCL_BACKEND) -> c_int {
+    fence(ctx, "gethdrs", -1, || {
+        // SAFETY: Varnish calls this in a fetch task, with a director of this kind.
+        unsafe {
+            let Some(endpoints) = endpoints_of(director) else { return -1 };
+            // Before the workspace is marked, so that it survives a reset to the mark.
+            let Some(task) = FetchTask::remember(ctx) else { return -1 };
+            try_endpoints(ctx, &endpoints, task)
+        }
+    })
+}
+
+/// Ask one endpoint after the other until one answers, or one of them may have seen the
+/// request.
+///
+/// # Safety
+/// `ctx` is the context of a fetch task.
+unsafe fn try_endpoints(ctx: Ctx, endpoints: &[Arc<Native>], task: &mut FetchTask) -> c_int {
+    let mut started = None;
+    // SAFETY: the busyobj of a fetch task is this thread's.
+    let mut attempts = unsafe { Attempts::new((*ctx).bo) };
+    for index in TryOrder::new(endpoints.len()) {
+        let native = &endpoints[index];
+        // SAFETY: the endpoint is alive, for it is held; its methods are those of Varnish.
+        let answered = unsafe {
+            if sys::VRT_Healthy(ctx, native.raw(), ptr::null_mut()) == 0 {
+                continue;
+            }
+            attempts.run(ctx, native)
+        };
+        if answered {
+            task.serve_from(Arc::clone(native), attempts.earlier_bytes());
+            return 0;
+        }
+        let since = *started.get_or_insert_with(Instant::now);
+        if attempts.may_have_been_seen() || since.elapsed() > FAILOVER_BUDGET {
+            break;
+        }
+    }
+    attempts.give_up();
+    -1
+}
+
+unsafe extern "C" fn finish(ctx: Ctx, _: sys::VCL_BACKEND) {
+    fence(ctx, "finish", (), || {
+        // SAFETY: Varnish calls this in the fetch task in which get_headers succeeded.
+        unsafe {
+            let Some((native, earlier)) = FetchTask::recall(ctx).and_then(FetchTask::served) else {
+                return;
+            };
+            let bytes = &mut (*(*ctx).bo).acct;
+            let total = *bytes;
+            // An endpoint is charged for what itself sent and received.
+            crate::attempt::subtract(bytes, &earlier);
+            if let Some(native_finish) = methods_of(native.raw()).finish {
+                native_finish(ctx, native.raw());
+            }
+            (*(*ctx).bo).acct = total;
+        }
+    });
+}
+
+unsafe extern "C" fn get_ip(ctx: Ctx, _: sys::VCL_BACKEND) -> sys::VCL_IP {
+    fence(ctx, "getip", ptr::null(), || {
+        // SAFETY: as for finish.
+        unsafe {
+            let Some((native, _)) = FetchTask::recall(ctx).and_then(FetchTask::served) else {
+                return ptr::null();
+            };
+            methods_of(native.raw()).getip.map_or(ptr::null(), |get_ip| get_ip(ctx, native.raw()))
+        }
+    })
+}
+
+unsafe extern "C" fn pipe(ctx: Ctx, director: sys::VCL_BACKEND) -> sys::stream_close_t {
+    // SAFETY: constants of varnishd.
+    let not_connected = unsafe { sys::SC_TX_ERROR.as_ptr() };
+    fence(ctx, "http1pipe", not_connected, || {
+        // SAFETY: Varnish calls this in a client task that pipes, with both req and bo.
+        unsafe {
+            let Some(endpoints) = endpoints_of(director) else { return not_connected };
+            let (req, bo) = ((*ctx).req, (*ctx).bo);
+            let received = (*req).acct.req_hdrbytes;
+            for index in TryOrder::new(endpoints.len()) {
+                let native = endpoints[index].raw();
+                let Some(native_pipe) = methods_of(native).http1pipe else { continue };
+                (*req).acct.req_hdrbytes = received;
+                sys::VRT_Assign_Backend(&raw mut (*bo).director_resp, native);
+                let closed = native_pipe(ctx, native);
+                // This very answer means that no connection came about.
+                if closed != not_connected {
+                    return closed;
+                }
+            }
+            not_connected
+        }
+    })
+}
+
+unsafe extern "C" fn healthy(
+    ctx: Ctx,
+    director: sys::VCL_BACKEND,
+    _: *mut sys::VCL_TIME,
+) -> sys::VCL_BOOL {
+    fence(ctx, "healthy", 0, || {
+        // SAFETY: Varnish passes a director of this kind.
+        let (up, _) = unsafe { count_healthy(ctx, director) };
+        sys::VCL_BOOL::from(up > 0)
+    })
+}
+
+unsafe extern "C" fn list(
+    ctx: Ctx,
+    director: sys::VCL_BACKEND,
+    out: *mut sys::vsb,
+    details: c_int,
+    json: c_int,
+) {
+    fence(ptr::null(), "list", (), || {
+        // SAFETY: Varnish passes a director of this kind and a string buffer.
+        unsafe {
+            let (up, all) = count_healthy(ctx, director);
+            listing::write(out, up, all, details != 0, json != 0);
+        }
+    });
+}
+
+/// How many of the endpoints are healthy, and how many there are.
+///
+/// # Safety
+/// `ctx` and `director` are valid.
+unsafe fn count_healthy(ctx: Ctx, director: sys::VCL_BACKEND) -> (usize, usize) {
+    // SAFETY: as promised by the caller; the endpoints are held.
+    unsafe {
+        let endpoints = endpoints_of(director).unwrap_or_default();
+        let up = |native: &&Arc<Native>| sys::VRT_Healthy(ctx, native.raw(), ptr::null_mut()) != 0;
+        (endpoints.iter().filter(up).count(), endpoints.len())
+    }
+}

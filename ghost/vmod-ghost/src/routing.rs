@@ -1,0 +1,189 @@
+//! The client's side: which rule takes a request.
+
+use std::borrow::Cow;
+use std::ffi::CStr;
+use std::hash::BuildHasher;
+use std::sync::{Arc, OnceLock};
+
+use foldhash::fast::RandomState;
+use ghost_core::{join_values, target, Host, Request};
+
+use crate::answers::Answers;
+use crate::failure::Failure;
+use crate::http::Http;
+use crate::instance::{Instance, Snapshot};
+use crate::sys::{self, Ctx};
+use crate::task::Task;
+use crate::tasks::{address_of, ClientTask, Outcome};
+
+/// The socket on which ghost serves its own pages.
+const ADMIN_SOCKET: &str = "ghost-reload";
+const ADMIN_PATHS: &[u8] = b"/.varnish-ghost/";
+
+/// Beginnings of names that clients must not send, in lower case.
+const RESERVED: [&[u8]; 2] = [b"x-ghost-", b"x-gateway-"];
+
+/// A request as the router asks for it.
+struct Asked<'a> {
+    socket: &'a str,
+    host: &'a Host,
+    http: &'a Http<'a>,
+    path: &'a [u8],
+    query: Option<&'a [u8]>,
+}
+
+impl Request for Asked<'_> {
+    fn socket(&self) -> &str {
+        self.socket
+    }
+
+    fn host(&self) -> &[u8] {
+        self.host
+    }
+
+    fn method(&self) -> &[u8] {
+        self.http.method()
+    }
+
+    fn path(&self) -> &[u8] {
+        self.path
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        self.query
+    }
+
+    fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        join_values(self.http.values(name.as_bytes()))
+    }
+}
+
+/// Find the rule for a request and return the director to go on with.
+///
+/// # Safety
+/// `ctx` is the context of a client task.
+pub unsafe fn recv(ctx: Ctx, instance: &Instance) -> Result<sys::VCL_BACKEND, Failure> {
+    // SAFETY: as promised by the caller; req is this thread's.
+    let (mut http, socket) = unsafe {
+        remove_reserved(ctx);
+        (Http::new((*ctx).http_req).ok_or(Failure::WrongSubroutine)?, socket(ctx))
+    };
+    let snapshot = instance.snapshot();
+    let snapshot = snapshot.as_ref().ok_or(Failure::NotLoaded)?;
+    http.append(&[b"X-Gateway-Listener: ", socket.as_bytes()])?;
+    let (outcome, director) = route(&mut http, socket, snapshot)?;
+    // SAFETY: as promised by the caller.
+    let task = unsafe { ClientTask::remember(ctx) }.ok_or(Failure::OutOfWorkspace)?;
+    *task = ClientTask { outcome, seen: digest(&http), returned: address_of(director) };
+    Ok(director)
+}
+
+fn route(
+    http: &mut Http<'_>,
+    socket: &str,
+    snapshot: &Snapshot,
+) -> Result<(Outcome, sys::VCL_BACKEND), Failure> {
+    let answers = &snapshot.answers;
+    if socket == ADMIN_SOCKET && http.url().starts_with(ADMIN_PATHS) {
+        if let Some(director) = admin(http, answers) {
+            return Ok((Outcome::Admin, director));
+        }
+    }
+    let bad_request = (Outcome::Unrouted, answers.bad_request.raw());
+    let Ok(url) = target::normalise(http.url()) else { return Ok(bad_request) };
+    if let Cow::Owned(resolved) = &url {
+        http.set_url(resolved)?;
+    }
+    let Some(host) = host(http) else { return Ok(bad_request) };
+    let (path, query) = target::split(http.url());
+    let asked = Asked { socket, host: &host, http, path, query };
+    let Some(found) = snapshot.router.find(&asked) else {
+        return Ok((Outcome::Unrouted, answers.not_found.raw()));
+    };
+    let (entry, director) = (Arc::clone(found.payload), found.payload.director(found.match_index));
+    http.append(&[b"X-Gateway-Route: ", found.rule.route.as_bytes()])?;
+    Ok((Outcome::Routed(entry), director))
+}
+
+/// The director of one of ghost's own pages.
+fn admin(http: &Http<'_>, answers: &Answers) -> Option<sys::VCL_BACKEND> {
+    let (path, _) = target::split(http.url());
+    let (methods, page): (&[&[u8]], _) = match path.strip_prefix(ADMIN_PATHS)? {
+        b"reload" => (&[b"GET", b"POST"], &answers.reload),
+        b"counters" => (&[b"GET"], &answers.counters),
+        _ => return None,
+    };
+    let allowed = methods.contains(&http.method());
+    Some(if allowed { page.raw() } else { answers.method_not_allowed.raw() })
+}
+
+/// Whether URL, Host or method are no longer those that `recv` saw, and nobody chose
+/// another backend since.
+///
+/// # Safety
+/// `ctx` is the context of a client task.
+pub unsafe fn changed(ctx: Ctx) -> Result<bool, Failure> {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        let http = Http::new((*ctx).http_req).ok_or(Failure::WrongSubroutine)?;
+        // A rollback forgets what was seen, and takes the headers back that recv set.
+        let Some(task) = ClientTask::recall(ctx) else { return Ok(true) };
+        let ours = address_of((*(*ctx).req).director_hint) == task.returned;
+        Ok(ours && digest(&http) != task.seen)
+    }
+}
+
+/// The one Host header in the form that is compared.
+fn host(http: &Http<'_>) -> Option<Host> {
+    let mut values = http.values(b"host");
+    let host = Host::parse(values.next().unwrap_or(b"")).ok()?;
+    values.next().is_none().then_some(host)
+}
+
+/// The name of the socket that the request came in on.
+///
+/// # Safety
+/// `ctx` is the context of a client or fetch task.
+pub unsafe fn socket<'a>(ctx: Ctx) -> &'a str {
+    // SAFETY: as promised by the caller; names of sockets live as long as varnishd.
+    unsafe {
+        let name = sys::VRT_r_local_socket(ctx);
+        if name.is_null() {
+            return "";
+        }
+        CStr::from_ptr(name).to_str().unwrap_or("")
+    }
+}
+
+/// Remove what clients must not send, and what `recv` itself set before a restart, also from the copy that a rollback returns to.
+///
+/// # Safety
+/// `ctx` is the context of a client task.
+unsafe fn remove_reserved(ctx: Ctx) {
+    let is = |line: &[u8], reserved: &[u8]| {
+        line.get(..reserved.len()).is_some_and(|start| start.eq_ignore_ascii_case(reserved))
+    };
+    // Most headers are told by their first letter.
+    let keep = |line: &[u8]| {
+        !matches!(line.first(), Some(b'x' | b'X')) || !RESERVED.iter().any(|name| is(line, name))
+    };
+    // SAFETY: as promised by the caller; both heads are this thread's.
+    unsafe {
+        let Some(req) = (*ctx).req.as_ref() else { return };
+        if let Some(mut http) = Http::new(req.http) {
+            http.retain(keep);
+        }
+        if req.restarts == 0 && req.esi_level == 0 {
+            if let Some(mut original) = Http::new(req.http0) {
+                original.retain(keep);
+            }
+        }
+    }
+}
+
+/// Tells whether URL, Host or method changed.
+fn digest(http: &Http<'_>) -> u64 {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    let host = http.header(b"host").unwrap_or(b"");
+    KEY.get_or_init(RandomState::default).hash_one((http.method(), http.url(), host))
+}

@@ -1,0 +1,258 @@
+//! The directors of rules.
+//!
+//! `req.backend_hint` carries one of them from `vcl_recv` to the fetch, where `fetch()`
+//! asks it for a destination. It says which match of the rule took the request as well:
+//! a rule whose filters replace the matched prefix has one director for each match.
+
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::{c_int, CString};
+use std::fmt::Write as _;
+use std::hash::{Hash, Hasher};
+use std::ptr;
+use std::sync::Arc;
+
+use ghost_core::wire::{PathModifier, PathModifierType};
+use ghost_core::{Action, Filters, Match, Rule, Target as BackendTarget};
+
+use crate::answers::Answers;
+use crate::counters::Counters;
+use crate::director::{destroy, kind_of, Director, Kind, Methods, Refused, Vcl};
+use crate::fence::fence;
+use crate::listing;
+use crate::pool::Pool;
+use crate::random;
+use crate::sys::{self, Ctx};
+
+/// Where a share of a rule's requests goes.
+#[derive(Clone)]
+pub enum Destination {
+    /// To the endpoints of a pool.
+    Pool(Arc<Pool>),
+    /// To an answer of ghost's own.
+    Answer(Arc<Director>),
+}
+
+impl Destination {
+    fn raw(&self) -> sys::VCL_BACKEND {
+        match self {
+            Self::Pool(pool) => pool.raw(),
+            Self::Answer(director) => director.raw(),
+        }
+    }
+}
+
+/// What serves a rule.
+pub struct Service {
+    /// One for each backend of the rule; a single one for a rule without.
+    pub destinations: Box<[Destination]>,
+    /// For a choice that leads nowhere.
+    pub answers: Arc<Answers>,
+    /// The counters of its route.
+    pub counters: Arc<Counters>,
+}
+
+/// A rule, by one of its matches.
+pub struct Target {
+    /// The rule.
+    pub rule: Arc<Rule>,
+    /// What serves it.
+    pub service: Arc<Service>,
+    match_index: usize,
+}
+
+/// Which director serves a fetch.
+pub struct Choice {
+    /// The backend of the rule, if it is one of several.
+    pub backend: Option<usize>,
+    /// Whether ghost itself answers.
+    pub synthetic: bool,
+    /// The director.
+    pub director: sys::VCL_BACKEND,
+}
+
+impl Target {
+    /// The match that took the request.
+    pub fn matched(&self) -> &Match {
+        &self.rule.matches[self.match_index]
+    }
+
+    /// The filters of a backend of the rule.
+    pub fn backend_filters(&self, backend: usize) -> Option<&Filters> {
+        match &self.rule.action {
+            Action::Backends(backends) => backends.all().get(backend).map(|found| &found.filters),
+            _ => None,
+        }
+    }
+
+    /// Choose a destination, backends by their weight.
+    pub fn choose(&self) -> Choice {
+        let service = &self.service;
+        let backend = match &self.rule.action {
+            Action::Backends(backends) => backends.pick(random::next()),
+            _ => Some(0),
+        };
+        let answer =
+            |director: &Director| Choice { backend, synthetic: true, director: director.raw() };
+        match backend.and_then(|index| service.destinations.get(index)) {
+            None => answer(&service.answers.no_backend),
+            Some(Destination::Pool(pool)) if pool.is_empty() => {
+                answer(&service.answers.no_endpoint)
+            }
+            Some(Destination::Answer(director)) => answer(director),
+            Some(Destination::Pool(pool)) => {
+                Choice { backend, synthetic: false, director: pool.raw() }
+            }
+        }
+    }
+}
+
+/// A rule in a VCL: the payload of the router.
+pub struct Entry {
+    directors: Box<[(Director, Arc<Target>)]>,
+    /// Part of every cache key.
+    pub identity: CString,
+}
+
+impl Entry {
+    /// Add the directors of a rule to a VCL.
+    pub fn new(vcl: Vcl, rule: &Arc<Rule>, service: Service) -> Result<Arc<Self>, Refused> {
+        let service = Arc::new(service);
+        let add = |match_index| {
+            let target = Arc::new(Target {
+                rule: Arc::clone(rule),
+                service: Arc::clone(&service),
+                match_index,
+            });
+            let name = if match_index == 0 {
+                format!("rule({})", rule.identity)
+            } else {
+                format!("rule({}#{match_index})", rule.identity)
+            };
+            let director = Director::add(vcl, &name, Kept(Arc::clone(&target)))?;
+            Ok((director, target))
+        };
+        let count = if replaces_prefix(rule) { rule.matches.len() } else { 1 };
+        let directors = (0..count).map(add).collect::<Result<_, Refused>>()?;
+        Ok(Arc::new(Self { directors, identity: identity(rule) }))
+    }
+
+    /// The director to use for a request that this match took.
+    pub fn director(&self, match_index: usize) -> sys::VCL_BACKEND {
+        let found = self.directors.get(match_index).or_else(|| self.directors.first());
+        found.map_or(ptr::null(), |(director, _)| director.raw())
+    }
+
+    /// The rule and its counters.
+    pub fn target(&self) -> Option<&Arc<Target>> {
+        self.directors.first().map(|(_, target)| target)
+    }
+}
+
+/// What the director is for, if it is one of a rule.
+///
+/// # Safety
+/// `director` is null or valid.
+pub unsafe fn target_of(director: sys::VCL_BACKEND) -> Option<Arc<Target>> {
+    // SAFETY: as promised by the caller.
+    unsafe { kind_of::<Kept>(director) }.map(|kept| Arc::clone(&kept.0))
+}
+
+struct Kept(Arc<Target>);
+
+impl Kind for Kept {
+    const METHODS: &'static Methods = &METHODS;
+}
+
+static METHODS: Methods = Methods(sys::vdi_methods {
+    type_: c"ghost-rule".as_ptr(),
+    resolve: Some(resolve),
+    healthy: Some(healthy),
+    list: Some(list),
+    destroy: Some(destroy::<Kept>),
+    ..Methods::NONE
+});
+
+/// For VCL that does not call `fetch()`: a destination, without filters.
+unsafe extern "C" fn resolve(ctx: Ctx, director: sys::VCL_BACKEND) -> sys::VCL_BACKEND {
+    fence(ctx, "resolve", ptr::null(), || {
+        // SAFETY: Varnish passes a director of this kind.
+        let target = unsafe { target_of(director) };
+        target.map_or(ptr::null(), |target| target.choose().director)
+    })
+}
+
+unsafe extern "C" fn healthy(
+    ctx: Ctx,
+    director: sys::VCL_BACKEND,
+    _: *mut sys::VCL_TIME,
+) -> sys::VCL_BOOL {
+    fence(ctx, "healthy-rule", 0, || {
+        // SAFETY: Varnish passes a director of this kind.
+        let (up, _) = unsafe { count_healthy(ctx, director) };
+        sys::VCL_BOOL::from(up > 0)
+    })
+}
+
+unsafe extern "C" fn list(
+    ctx: Ctx,
+    director: sys::VCL_BACKEND,
+    out: *mut sys::vsb,
+    details: c_int,
+    json: c_int,
+) {
+    fence(ptr::null(), "list-rule", (), || {
+        // SAFETY: Varnish passes a director of this kind and a string buffer.
+        unsafe {
+            let (up, all) = count_healthy(ctx, director);
+            listing::write(out, up, all, details != 0, json != 0);
+        }
+    });
+}
+
+/// How many destinations are healthy, and how many there are.
+///
+/// # Safety
+/// `ctx` and `director` are valid.
+unsafe fn count_healthy(ctx: Ctx, director: sys::VCL_BACKEND) -> (usize, usize) {
+    // SAFETY: as promised by the caller; the destinations are held.
+    unsafe {
+        let Some(target) = target_of(director) else { return (0, 0) };
+        let all = &target.service.destinations;
+        let up = |to: &&Destination| sys::VRT_Healthy(ctx, to.raw(), ptr::null_mut()) != 0;
+        (all.iter().filter(up).count(), all.len())
+    }
+}
+
+/// Whether it matters which match of the rule took the request.
+fn replaces_prefix(rule: &Rule) -> bool {
+    let is_prefix = |path: &Option<PathModifier>| {
+        path.as_ref().is_some_and(|path| path.r#type == PathModifierType::Prefix)
+    };
+    let rewrites = |filters: &Filters| {
+        filters.rewrite.as_ref().is_some_and(|rewrite| is_prefix(&rewrite.path))
+    };
+    rewrites(&rule.filters)
+        || match &rule.action {
+            Action::Redirect(redirect) => is_prefix(&redirect.path),
+            Action::Backends(backends) => backends.all().iter().any(|one| rewrites(&one.filters)),
+            Action::Status(_) => false,
+        }
+}
+
+/// Names the rule, and what it means: a rule that takes the place of another one must not
+/// find that one's objects. Weights, and what happens after the cache, don't count.
+fn identity(rule: &Rule) -> CString {
+    let mut meaning =
+        format!("{:?}{:?}", rule.matches, (&rule.filters.request, &rule.filters.rewrite));
+    // Writing to a String can't fail.
+    let _ = match &rule.action {
+        Action::Backends(backends) => backends.all().iter().try_for_each(|backend| {
+            let target: &BackendTarget = &backend.target;
+            write!(meaning, "{target:?}{:?}", backend.filters)
+        }),
+        other => write!(meaning, "{other:?}"),
+    };
+    let mut hasher = DefaultHasher::new();
+    meaning.hash(&mut hasher);
+    CString::new(format!("{}@{:016x}", rule.identity, hasher.finish())).unwrap_or_default()
+}

@@ -1,0 +1,1 @@
+"""Varnish Gateway: the Kubernetes Gateway API on Varnish Cache."""

@@ -1,0 +1,36 @@
+# ghost's own router and regular expressions, compiled from ghost/ghost-python.
+# Every function raises ValueError with the reason, in one line that names the field at fault.
+
+from collections.abc import Sequence
+
+# Whether ghost takes pattern as a regular expression.
+def validate_regex(pattern: str) -> None: ...
+
+# Whether ghost takes document as a wire.Routing, its regular expressions included.
+def check_routing(document: bytes) -> None: ...
+
+# Whether ghost takes document as a wire.Endpoints.
+def check_endpoints(document: bytes) -> None: ...
+
+# Whether ghost takes document as ghost.json, of version 1 or 2.
+def check_config(document: bytes) -> None: ...
+
+# The router that serves, for questions about what it would do.
+class Router:
+    def __init__(self) -> None: ...
+
+    # Load a routing shard in place of the one with the same number; shard 0 also replaces
+    # the listeners. A bad shard changes nothing.
+    def update(self, shard: bytes) -> None: ...
+
+    # Which rule serves a request and why the others do not, as JSON. The url is a target
+    # ("/tea") or a whole URL, whose host counts unless headers name one. What ghost would
+    # answer with 400 is a ValueError. The document:
+    #
+    # - host, target: as they are compared
+    # - listener: a wire.Listener, or null
+    # - winner: null (a 404), or its hostname, route (namespace/name), identity, ruleIndex, matchIndex,
+    #   match (a wire.Match), rule (a wire.Rule), backends (each with pool or status, weight, probability),
+    #   location (of a redirect, or null) and rewritten (target after the rule's rewrite, or null)
+    # - runnersUp: what else was looked at, in order: the winner's first six fields and a reason
+    def explain(self, socket: str, method: str, url: str, headers: Sequence[tuple[str, str]]) -> bytes: ...

@@ -1,0 +1,26 @@
+"""Typed objects that come in: only the fields that we read; data only."""
+
+from varnish_gateway.api.core import ConfigMap, Namespace, Secret, Service
+from varnish_gateway.api.decode import KINDS, decode
+from varnish_gateway.api.discovery import EndpointSlice
+from varnish_gateway.api.gateway_networking import Gateway, GatewayClass, HTTPRoute, ReferenceGrant
+from varnish_gateway.api.meta import Key, Object, key_of
+from varnish_gateway.api.varnish import GatewayClassParameters
+
+__all__ = [
+    "KINDS",
+    "ConfigMap",
+    "EndpointSlice",
+    "Gateway",
+    "GatewayClass",
+    "GatewayClassParameters",
+    "HTTPRoute",
+    "Key",
+    "Namespace",
+    "Object",
+    "ReferenceGrant",
+    "Secret",
+    "Service",
+    "decode",
+    "key_of",
+]

@@ -1,0 +1,43 @@
+"""The core group: Service, Namespace, Secret, ConfigMap."""
+
+from typing import ClassVar
+
+from msgspec import field
+
+from varnish_gateway.api.meta import Object, Read
+
+
+class ServicePort(Read, frozen=True):
+    port: int
+    name: str = ""
+    protocol: str = "TCP"
+    app_protocol: str | None = None
+
+
+class ServiceSpec(Read, frozen=True):
+    type: str = "ClusterIP"
+    cluster_ip: str | None = field(default=None, name="clusterIP")
+    external_name: str = ""
+    ports: tuple[ServicePort, ...] = ()
+
+
+class Service(Object, frozen=True):
+    kind: ClassVar[str] = "Service"
+    spec: ServiceSpec = ServiceSpec()
+
+
+class Namespace(Object, frozen=True):
+    kind: ClassVar[str] = "Namespace"
+    namespaced: ClassVar[bool] = False
+
+
+class Secret(Object, frozen=True):
+    kind: ClassVar[str] = "Secret"
+    type: str = "Opaque"
+    data: dict[str, str] = field(default_factory=dict)  # base64, as it came
+    string_data: dict[str, str] = field(default_factory=dict)
+
+
+class ConfigMap(Object, frozen=True):
+    kind: ClassVar[str] = "ConfigMap"
+    data: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,208 @@
+"""gateway.networking.k8s.io: GatewayClass, Gateway, HTTPRoute, ReferenceGrant.
+
+Enumerations are plain strings here: a value that we don't know has to become a condition
+on its object, so it must survive decoding.
+"""
+
+from typing import Any, ClassVar
+
+from msgspec import field
+
+from varnish_gateway.api.meta import LabelSelector, Object, Read
+
+GROUP = "gateway.networking.k8s.io"
+
+# -- GatewayClass ----------------------------------------------------------------------
+
+
+class ParametersRef(Read, frozen=True):
+    group: str
+    kind: str
+    name: str
+    namespace: str | None = None
+
+
+class GatewayClassSpec(Read, frozen=True):
+    controller_name: str
+    parameters_ref: ParametersRef | None = None
+
+
+class GatewayClass(Object, frozen=True):
+    kind: ClassVar[str] = "GatewayClass"
+    namespaced: ClassVar[bool] = False
+    spec: GatewayClassSpec
+
+
+# -- Gateway ---------------------------------------------------------------------------
+
+
+class RouteGroupKind(Read, frozen=True):
+    kind: str
+    group: str = GROUP
+
+
+class RouteNamespaces(Read, frozen=True):
+    from_: str = field(default="Same", name="from")
+    selector: LabelSelector | None = None
+
+
+class AllowedRoutes(Read, frozen=True):
+    namespaces: RouteNamespaces = RouteNamespaces()
+    kinds: tuple[RouteGroupKind, ...] = ()
+
+
+class Listener(Read, frozen=True):
+    name: str
+    port: int
+    protocol: str
+    hostname: str | None = None
+    allowed_routes: AllowedRoutes = AllowedRoutes()
+
+
+class GatewayAddress(Read, frozen=True):
+    type: str = "IPAddress"
+    value: str = ""
+
+
+class Infrastructure(Read, frozen=True):
+    parameters_ref: ParametersRef | None = None
+
+
+class GatewaySpec(Read, frozen=True):
+    gateway_class_name: str
+    listeners: tuple[Listener, ...] = ()
+    addresses: tuple[GatewayAddress, ...] = ()
+    infrastructure: Infrastructure | None = None
+
+
+class Gateway(Object, frozen=True):
+    kind: ClassVar[str] = "Gateway"
+    spec: GatewaySpec
+
+
+# -- HTTPRoute -------------------------------------------------------------------------
+
+
+class ParentReference(Read, frozen=True):
+    name: str
+    group: str = GROUP
+    kind: str = "Gateway"
+    namespace: str | None = None
+    section_name: str | None = None
+    port: int | None = None
+
+
+class PathMatch(Read, frozen=True):
+    type: str = "PathPrefix"
+    value: str = "/"
+
+
+class ValueMatch(Read, frozen=True):
+    """A header or a query parameter."""
+
+    name: str
+    value: str
+    type: str = "Exact"
+
+
+class RouteMatch(Read, frozen=True):
+    path: PathMatch = PathMatch()
+    headers: tuple[ValueMatch, ...] = ()
+    query_params: tuple[ValueMatch, ...] = ()
+    method: str | None = None
+
+
+class Header(Read, frozen=True):
+    name: str
+    value: str
+
+
+class HeaderFilter(Read, frozen=True):
+    set: tuple[Header, ...] = ()
+    add: tuple[Header, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
+class PathModifier(Read, frozen=True):
+    type: str
+    replace_full_path: str | None = None
+    replace_prefix_match: str | None = None
+
+
+class RequestRedirect(Read, frozen=True):
+    scheme: str | None = None
+    hostname: str | None = None
+    path: PathModifier | None = None
+    port: int | None = None
+    status_code: int = 302
+
+
+class UrlRewrite(Read, frozen=True):
+    hostname: str | None = None
+    path: PathModifier | None = None
+
+
+class RouteFilter(Read, frozen=True):
+    """The fields of filters that we don't carry out yet are not read: their type is enough to say so."""
+
+    type: str
+    request_header_modifier: HeaderFilter | None = None
+    response_header_modifier: HeaderFilter | None = None
+    request_redirect: RequestRedirect | None = None
+    url_rewrite: UrlRewrite | None = None
+
+
+class BackendRef(Read, frozen=True):
+    name: str
+    group: str = ""
+    kind: str = "Service"
+    namespace: str | None = None
+    port: int | None = None
+    weight: int = 1
+    filters: tuple[RouteFilter, ...] = ()
+
+
+class RouteRule(Read, frozen=True):
+    name: str | None = None
+    matches: tuple[RouteMatch, ...] = ()
+    filters: tuple[RouteFilter, ...] = ()
+    backend_refs: tuple[BackendRef, ...] = ()
+    timeouts: dict[str, Any] | None = None
+    retry: dict[str, Any] | None = None
+    session_persistence: dict[str, Any] | None = None
+
+
+class HTTPRouteSpec(Read, frozen=True):
+    parent_refs: tuple[ParentReference, ...] = ()
+    hostnames: tuple[str, ...] = ()
+    rules: tuple[RouteRule, ...] = (RouteRule(),)
+
+
+class HTTPRoute(Object, frozen=True):
+    kind: ClassVar[str] = "HTTPRoute"
+    spec: HTTPRouteSpec
+
+
+# -- ReferenceGrant --------------------------------------------------------------------
+
+
+class GrantFrom(Read, frozen=True):
+    group: str
+    kind: str
+    namespace: str
+
+
+class GrantTo(Read, frozen=True):
+    group: str
+    kind: str
+    name: str | None = None
+
+
+class ReferenceGrantSpec(Read, frozen=True):
+    from_: tuple[GrantFrom, ...] = field(default=(), name="from")
+    to: tuple[GrantTo, ...] = ()
+
+
+class ReferenceGrant(Object, frozen=True):
+    kind: ClassVar[str] = "ReferenceGrant"
+    spec: ReferenceGrantSpec

@@ -1,0 +1,50 @@
+"""gateway.varnish-software.com: GatewayClassParameters."""
+
+from typing import Any, ClassVar
+
+from msgspec import field
+
+from varnish_gateway.api.meta import Object, Read
+
+GROUP = "gateway.varnish-software.com"
+
+
+class ConfigMapRef(Read, frozen=True):
+    name: str
+    namespace: str
+    key: str = "user.vcl"
+
+
+class Logging(Read, frozen=True):
+    mode: str = "varnishlog"
+    format: str = ""
+    extra_args: tuple[str, ...] = ()
+    image: str = ""
+
+
+class ParametersSpec(Read, frozen=True):
+    """Pod-shaped parts stay as they came: they are copied into a Deployment, not understood."""
+
+    image: str = ""
+    replicas: int | None = None
+    user_vcl_config_map_ref: ConfigMapRef | None = field(default=None, name="userVCLConfigMapRef")
+    varnishd_extra_args: tuple[str, ...] = ()
+    logging: Logging | None = None
+    extra_volumes: tuple[dict[str, Any], ...] = ()
+    extra_volume_mounts: tuple[dict[str, Any], ...] = ()
+    extra_init_containers: tuple[dict[str, Any], ...] = ()
+    resources: dict[str, Any] | None = None
+    pod_disruption_budget: dict[str, Any] | None = None
+    topology_spread_constraints: tuple[dict[str, Any], ...] = ()
+    service: dict[str, Any] | None = None
+    affinity: dict[str, Any] | None = None
+    tolerations: tuple[dict[str, Any], ...] = ()
+    node_selector: dict[str, str] = field(default_factory=dict)
+    pod_annotations: dict[str, str] = field(default_factory=dict)
+    priority_class_name: str = ""
+
+
+class GatewayClassParameters(Object, frozen=True):
+    kind: ClassVar[str] = "GatewayClassParameters"
+    namespaced: ClassVar[bool] = False
+    spec: ParametersSpec = ParametersSpec()

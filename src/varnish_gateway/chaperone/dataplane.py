@@ -1,0 +1,327 @@
+"""One data plane: varnishd with ghost, kept at the newest configuration that works.
+
+In:   Changes: VCL, sockets, routing shards, EndpointSlices (or a ready-made Bundle).
+Out:  traffic. Each ``apply`` returns once its change serves, or with what stands against it.
+
+One task does all the work in passes; a pass takes everything that was asked for since the
+last one, so bursts become one reload and the newest state wins. Whatever fails, the last
+good configuration goes on serving. What was refused is tried again when it changes; where
+the world is at fault it is tried again by itself.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from varnish_gateway import errors
+from varnish_gateway.api import EndpointSlice, Key
+from varnish_gateway.chaperone import drain, events
+from varnish_gateway.chaperone.ghostfiles import Bundle, GhostFiles
+from varnish_gateway.chaperone.join import Join
+from varnish_gateway.chaperone.reload import Installer
+from varnish_gateway.chaperone.resolve import Resolver
+from varnish_gateway.chaperone.settings import Settings
+from varnish_gateway.chaperone.sockets import Sockets
+from varnish_gateway.chaperone.supervisor import Supervisor
+from varnish_gateway.chaperone.varnishadm import Admin
+from varnish_gateway.chaperone.vcl import VclLoader, digest
+from varnish_gateway.chaperone.workdir import prepare
+
+FIRST_RETRY_SECONDS = 0.1
+LAST_RETRY_SECONDS = 5.0
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """What is different from now on; None and absent mean unchanged.
+
+    ``bundle`` stands instead of routing and slices where somebody wrote ghost's files by hand.
+    ``generation`` names the input; health reports the generation that serves.
+    """
+
+    vcl: str | None = None
+    sockets: Sockets | None = None
+    routing: Mapping[int, bytes | None] = {}
+    slices: Mapping[Key, EndpointSlice | None] = {}
+    bundle: Bundle | None = None
+    generation: str | None = None
+
+
+class Outcome(Struct, frozen=True):
+    """What a pass could not do. Empty: the newest configuration serves."""
+
+    problems: tuple[Exception, ...] = ()
+
+    @property
+    def serves(self) -> bool:
+        return not self.problems
+
+
+class Served(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What serves at this moment."""
+
+    ready: bool
+    reason: str
+    configuration: str | None
+    vcl: str | None
+    generation: str | None
+    sockets: tuple[str, ...]
+    up_to_date: bool
+    problems: tuple[str, ...]
+
+
+class DataPlane:
+    """start, then apply as often as there is a change, then stop."""
+
+    def __init__(self, settings: Settings, bus: events.Bus | None = None) -> None:
+        self.settings = settings
+        self.bus = bus or events.Bus()
+        self._layout = prepare(settings)
+        self._admin = Admin(self._layout.secret)
+        self._wanted = _Wanted(settings.sockets)
+        self._installer = Installer(self._layout.ghost_config_path)
+        self._vcl = VclLoader(self._admin, self._layout.vcl_dir)
+        self._work = asyncio.Event()
+        self.supervisor = Supervisor(settings, self._layout, self._admin, self.bus, self._work.set)
+        self._resolver = Resolver(self._take_addresses)
+        self._waiting: list[asyncio.Future[Outcome]] = []
+        self._passes: asyncio.Task[None] | None = None
+        self._outcome = Outcome()
+        self._retry_seconds = FIRST_RETRY_SECONDS
+        self._retry: asyncio.TimerHandle | None = None
+        self._generation: str | None = None
+        self._draining = False
+        self._told = (False, False)
+
+    @property
+    def admin(self) -> Admin:
+        return self._admin
+
+    async def start(self) -> None:
+        """Start varnishd; raise ChildExited if it can't be started as told."""
+        await self._admin.listen(self.settings.admin_port)
+        self._installer.write(self._wanted.bundle())
+        await self.supervisor.ensure(self._wanted.sockets)
+        self._say_unserved()
+        self._passes = asyncio.create_task(self._pass_forever())
+        self._passes.add_done_callback(self._passes_ended)
+
+    async def apply(self, change: Change) -> Outcome:
+        """Take a change in; return when it serves, or with what stands against it."""
+        self._wanted.take(change)
+        if change.routing:
+            self._resolver.want(self._wanted.join.external_hosts)
+        done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        self._work.set()
+        return await done
+
+    async def stop(self, drain_seconds: float | None = None) -> None:
+        """Go unready, let connections end, stop varnishd."""
+        try:
+            await self.drain(self.settings.drain_seconds if drain_seconds is None else drain_seconds)
+        finally:
+            await self._end_passes()
+            await self._resolver.close()
+            await self.supervisor.stop()
+            await self._admin.close()
+            self.bus.publish(events.Stopped())
+
+    async def drain(self, seconds: float) -> None:
+        """Say that we are not ready any more and wait until nobody is connected."""
+        self.start_draining()
+        if seconds > 0 and self.supervisor.child_running:
+            self.bus.publish(events.Draining(seconds=seconds))
+            ports = {address.port for address in self.supervisor.addresses} - {0, self.supervisor.reload_port}
+            await drain.until_idle(ports, seconds)
+
+    def start_draining(self) -> None:
+        self._draining = True
+        self._tell_readiness()
+
+    @property
+    def served(self) -> Served:
+        reason = self._unready_reason()
+        good = self._installer.good
+        return Served(
+            ready=not reason,
+            reason=reason,
+            configuration=good.id if good else None,
+            vcl=digest(self._vcl.good) if self._vcl.good is not None and self._vcl.active else None,
+            generation=self._generation,
+            sockets=tuple(f"{name}={address}:{port}" for name, address, port in self.supervisor.addresses),
+            up_to_date=self._outcome.serves and not self._waiting,
+            problems=tuple(str(problem) for problem in self._outcome.problems),
+        )
+
+    # -- passes ------------------------------------------------------------------------
+
+    async def _pass_forever(self) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            waiting, self._waiting = self._waiting, []
+            generation = self._wanted.generation
+            try:
+                self._outcome = await self._pass()
+            except BaseException:
+                self._waiting += waiting
+                raise
+            if self._outcome.serves and self._vcl.active:
+                self._generation = generation
+            self._tell_readiness()
+            for done in waiting:
+                if not done.cancelled():
+                    done.set_result(self._outcome)
+
+    def _passes_ended(self, passes: asyncio.Task[None]) -> None:
+        """Let nobody wait for ever: a bug of ours reaches whoever applied, a stop cancels them."""
+        bug = None if passes.cancelled() else passes.exception()
+        for done in self._waiting:
+            if done.cancelled():
+                continue
+            if bug is None:
+                done.cancel()
+            else:
+                done.set_exception(bug)
+        self._waiting = []
+
+    async def _end_passes(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._passes is not None:
+            self._passes.cancel()
+            await asyncio.wait({self._passes})
+
+    async def _pass(self) -> Outcome:
+        """Do whatever is needed for what is wanted now."""
+        try:
+            sockets = await self._keep_varnishd()
+            await self.supervisor.report_deaths()
+            problems = [sockets, await self._keep_ghost(), await self._keep_vcl()]
+            if self._vcl.active is not None and not self.supervisor.child_running:
+                await self.supervisor.start_child()
+        except (errors.GatewayError, OSError) as fault:
+            self._retry_later(fault)
+            return Outcome((fault,))
+        if sockets is None:
+            self._retry_seconds = FIRST_RETRY_SECONDS
+        return Outcome(tuple(problem for problem in problems if problem is not None))
+
+    async def _keep_varnishd(self) -> errors.GatewayError | None:
+        """Have a varnishd on the wanted sockets; return why it still has the previous ones."""
+        standing = await self.supervisor.ensure(self._wanted.sockets)
+        if standing.problem is not None and standing.retry:
+            self._retry_later(standing.problem)
+        if standing.is_new:
+            self._vcl.forget()
+            self._say_unserved()
+            if self._vcl.good is not None:
+                self._installer.restore()
+                await self._vcl.put_in_use(self._vcl.good)
+                await self.supervisor.start_child()
+        return standing.problem
+
+    async def _keep_ghost(self) -> errors.GatewayError | None:
+        """Put the wanted configuration in force; without a VCL in use it only goes to disk."""
+        bundle = self._wanted.bundle()
+        started = time.monotonic()
+        if self._vcl.active is None:
+            if self._installer.write(bundle):
+                self._vcl.forgive()
+            return None
+        try:
+            if await self._installer.install(bundle, self.supervisor.reload_port):
+                self.bus.publish(events.Reloaded(id=bundle.id, seconds=time.monotonic() - started))
+        except errors.ReloadRefused as refusal:
+            self._publish_once(refusal, events.ReloadFailed(id=bundle.id, reason=str(refusal)))
+            return refusal
+        return None
+
+    async def _keep_vcl(self) -> errors.GatewayError | None:
+        text, bundle = self._wanted.vcl, self._wanted.bundle()
+        if text is None:
+            return None
+        first, started = self._vcl.active is None, time.monotonic()
+        try:
+            name = await self._vcl.put_in_use(text)
+        except errors.VclRejected as refusal:
+            self._publish_once(refusal, events.VclFailed(reason=str(refusal), serving=not first))
+            return refusal
+        if name is not None:
+            await self._vcl.discard_old()
+            self.bus.publish(events.VclLoaded(name=name, digest=digest(text), seconds=time.monotonic() - started))
+        if first:
+            self._installer.accepted(bundle)
+        return None
+
+    # -- what happens around passes ----------------------------------------------------
+
+    def _retry_later(self, fault: Exception) -> None:
+        delay, self._retry_seconds = self._retry_seconds, min(self._retry_seconds * 2, LAST_RETRY_SECONDS)
+        self.bus.publish(events.Fault(reason=str(fault), retry_seconds=delay))
+        if self._retry is not None:
+            self._retry.cancel()
+        self._retry = asyncio.get_running_loop().call_later(delay, self._work.set)
+
+    def _publish_once(self, refusal: errors.GatewayError, event: events.Event) -> None:
+        """Publish event, unless the refusal still stands from the last pass and so is no news."""
+        if str(refusal) not in {str(problem) for problem in self._outcome.problems}:
+            self.bus.publish(event)
+
+    def _take_addresses(self, resolved: Mapping[str, tuple[str, ...]]) -> None:
+        self._wanted.resolve(resolved)
+        self._work.set()
+
+    def _say_unserved(self) -> None:
+        if unserved := self._wanted.sockets.unserved:
+            self.bus.publish(events.SocketsUnserved(sockets=tuple(socket.argument for socket in unserved)))
+
+    def _unready_reason(self) -> str:
+        if self._draining:
+            return "draining"
+        if not self.supervisor.running:
+            return "varnishd does not run"
+        if self._vcl.active is None:
+            return "no VCL is in use"
+        if self._installer.good is None:
+            return "no configuration is in force"
+        return "" if self.supervisor.child_running else "varnishd's worker does not run"
+
+    def _tell_readiness(self) -> None:
+        """Publish when readiness is another one, or what stands against the newest configuration came or went."""
+        reason = self._unready_reason()
+        state = (not reason, self._outcome.serves)
+        if state != self._told:
+            self._told = state
+            self.bus.publish(events.Ready(ready=not reason, reason=reason, up_to_date=self._outcome.serves))
+
+
+class _Wanted:
+    """Everything that was asked for so far."""
+
+    def __init__(self, sockets: Sockets) -> None:
+        self.sockets = sockets
+        self.vcl: str | None = None
+        self.generation: str | None = None
+        self.join = Join()
+        self._files = GhostFiles()
+        self._bundle = self._files.bundle()
+
+    def take(self, change: Change) -> None:
+        self.vcl = self.vcl if change.vcl is None else change.vcl
+        self.sockets = change.sockets or self.sockets
+        self.generation = change.generation or self.generation
+        if change.bundle is not None:
+            self._bundle = change.bundle
+        if change.routing or change.slices:
+            self._files.update(change.routing, self.join.update(routing=change.routing, slices=change.slices))
+            self._bundle = self._files.bundle()
+
+    def resolve(self, resolved: Mapping[str, tuple[str, ...]]) -> None:
+        self._files.update({}, self.join.update(resolved=resolved))
+        self._bundle = self._files.bundle()
+
+    def bundle(self) -> Bundle:
+        return self._bundle

@@ -1,0 +1,199 @@
+"""What happens inside a chaperone, told once and read by many.
+
+In:   events, published by whoever makes something happen.
+Out:  calls to every subscriber in order, and a bounded history.
+The log, health, metrics and the dashboard read this bus; nobody else tells them.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct, structs
+
+HISTORY = 256
+
+log = logging.getLogger(__name__)
+
+
+class Event(Struct, frozen=True, kw_only=True, tag=True):
+    """Base of all; ``level`` is how loud the log says it."""
+
+    level = logging.INFO
+
+    @property
+    def sentence(self) -> str:
+        raise NotImplementedError
+
+
+class VarnishdStarted(Event, frozen=True):
+    pid: int
+    sockets: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        return f"varnishd runs on {', '.join(self.sockets)}"
+
+
+class VarnishdExited(Event, frozen=True):
+    reason: str
+    level = logging.ERROR
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.reason}; starting it again with the last good configuration"
+
+
+class Fault(Event, frozen=True):
+    """The world is at fault: a process, a port, a connection."""
+
+    reason: str
+    retry_seconds: float
+    level = logging.ERROR
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.reason}; next attempt in {self.retry_seconds:g} s"
+
+
+class Restarting(Event, frozen=True):
+    reason: str
+    level = logging.WARNING
+
+    @property
+    def sentence(self) -> str:
+        return f"restarting varnishd: {self.reason}"
+
+
+class ChildDied(Event, frozen=True):
+    reason: str
+    panic: str | None = None
+    level = logging.ERROR
+
+    @property
+    def sentence(self) -> str:
+        return f"varnishd's worker died ({self.reason}); varnishd starts it again"
+
+
+class ChildBack(Event, frozen=True):
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return f"varnishd's worker is back after {self.seconds:.2f} s"
+
+
+class VclLoaded(Event, frozen=True):
+    name: str
+    digest: str
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return f"VCL {self.name} is in use"
+
+
+class VclFailed(Event, frozen=True):
+    reason: str
+    serving: bool
+    level = logging.ERROR
+
+    @property
+    def sentence(self) -> str:
+        rest = "the previous VCL goes on serving" if self.serving else "there is no earlier VCL to serve with"
+        return f"VCL refused, {rest}:\n{self.reason}"
+
+
+class Reloaded(Event, frozen=True):
+    id: str
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return f"configuration {self.id} serves"
+
+
+class ReloadFailed(Event, frozen=True):
+    id: str
+    reason: str
+    level = logging.ERROR
+
+    @property
+    def sentence(self) -> str:
+        return f"configuration {self.id} refused, the previous one goes on serving: {self.reason}"
+
+
+class SocketsUnserved(Event, frozen=True):
+    sockets: tuple[str, ...]
+    level = logging.WARNING
+
+    @property
+    def sentence(self) -> str:
+        return f"not served, as TLS is not there yet: {', '.join(self.sockets)}"
+
+
+class Ready(Event, frozen=True):
+    """Readiness, or whether the newest configuration serves, is another one than before."""
+
+    ready: bool
+    reason: str = ""
+    up_to_date: bool = True
+
+    @property
+    def sentence(self) -> str:
+        if not self.ready:
+            return f"not ready: {self.reason}"
+        return "ready" if self.up_to_date else "ready, with the last good configuration"
+
+
+class Draining(Event, frozen=True):
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return f"draining for at most {self.seconds:g} s"
+
+
+class Stopped(Event, frozen=True):
+    @property
+    def sentence(self) -> str:
+        return "stopped"
+
+
+class Record(Struct, frozen=True):
+    """An event and when it happened (seconds since 1970)."""
+
+    time: float
+    event: Event
+
+
+class Bus:
+    """Subscribers are called at once, in the order of their subscription."""
+
+    def __init__(self) -> None:
+        self._history: deque[Record] = deque(maxlen=HISTORY)
+        self._subscribers: list[Callable[[Event], None]] = [log_event]
+
+    def publish(self, event: Event) -> None:
+        self._history.append(Record(time.time(), event))
+        for subscriber in self._subscribers:
+            subscriber(event)
+
+    def subscribe(self, subscriber: Callable[[Event], None]) -> None:
+        self._subscribers.append(subscriber)
+
+    @property
+    def history(self) -> Iterator[Record]:
+        """The latest records, oldest first."""
+        return iter(tuple(self._history))
+
+
+def log_event(event: Event) -> None:
+    fields = {name: value for name, value in structs.asdict(event).items() if value is not None}
+    log.log(event.level, "%s", event.sentence, extra={"event": type(event).__name__, **_safe(fields)})
+
+
+def _safe(fields: dict[str, object]) -> dict[str, object]:
+    """Keep clear of the names that a LogRecord has itself."""
+    return {("event_name" if name == "name" else name): value for name, value in fields.items()}

@@ -1,0 +1,77 @@
+"""What the outside may ask a chaperone, on HEALTH_ADDR.
+
+/health   200 while the process lives
+/ready    200 while traffic is served, 503 before, without a worker and while draining;
+          the answer names what serves: configuration, VCL, generation, sockets, problems
+/metrics  Prometheus' text format, with ghost's counters per route
+/drain    starts draining: /ready says 503 from then on, traffic still flows
+"""
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from varnish_gateway.chaperone.dataplane import DataPlane
+from varnish_gateway.chaperone.loopback import get
+from varnish_gateway.chaperone.metrics import EventCounters, page
+from varnish_gateway.chaperone.settings import Address
+
+COUNTERS_SECONDS = 2.0
+
+
+class HealthServer:
+    def __init__(self, data_plane: DataPlane) -> None:
+        self._data_plane = data_plane
+        self._counters = EventCounters()
+        data_plane.bus.subscribe(self._counters)
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    async def start(self, address: Address) -> None:
+        """Listen; ``port`` is the real one when 0 was asked for."""
+        app = web.Application()
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/ready", self._ready)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_route("*", "/drain", self._drain)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, address.host or None, address.port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        served = self._data_plane.served
+        return web.Response(
+            status=200 if served.ready else 503, body=msgspec.json.encode(served), content_type="application/json"
+        )
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        text = page(self._counters, self._data_plane.served, await self._ghost_counters())
+        return web.Response(text=text, content_type="text/plain")
+
+    async def _drain(self, request: web.Request) -> web.Response:
+        self._data_plane.start_draining()
+        return await self._ready(request)
+
+    async def _ghost_counters(self) -> dict[str, Any] | None:
+        """Return ghost's counters, None where they can't be had (no worker, a VCL without ghost)."""
+        if not self._data_plane.served.ready:
+            return None
+        port = self._data_plane.supervisor.reload_port
+        try:
+            status, _, body = await get(port, "/.varnish-ghost/counters", COUNTERS_SECONDS)
+            if status != 200:
+                return None
+            counters: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+        except (OSError, msgspec.DecodeError):
+            return None
+        return counters

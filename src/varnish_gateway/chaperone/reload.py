@@ -1,0 +1,94 @@
+"""A configuration into ghost: files on disk, then a reload over the loopback socket.
+
+In:   a Bundle, and where the reload socket is.
+Out:  it is in force, or ReloadRefused with ghost's reason, or ConnectionError where the
+world is at fault. What lies on disk is the last good configuration whenever a call has
+failed, so that a worker which restarts by itself comes back with it.
+"""
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from varnish_gateway import errors
+from varnish_gateway.chaperone.ghostfiles import Bundle
+from varnish_gateway.chaperone.loopback import get
+from varnish_gateway.chaperone.workdir import write_readable
+
+RELOAD_SECONDS = 20.0
+_SHARD_FILE = re.compile(r"(routing|endpoints)-\d+-[0-9a-f]{16}\.json")
+
+
+class Installer:
+    """Owns the directory of ghost.json. ``good`` is what ghost accepted last."""
+
+    def __init__(self, config_path: Path) -> None:
+        self._config_path = config_path
+        self._on_disk: set[str] = set()
+        self._written: str | None = None
+        self._refused: tuple[str, str] | None = None
+        self.good: Bundle | None = None
+        for path in config_path.parent.iterdir():
+            if _SHARD_FILE.fullmatch(path.name):
+                path.unlink()
+
+    def write(self, bundle: Bundle) -> bool:
+        """Write new files first and the manifest last; False if it is there already."""
+        if bundle.id == self._written:
+            return False
+        for name in bundle.files.keys() - self._on_disk:
+            write_readable(self._config_path.with_name(name), bundle.files[name])
+        self._on_disk |= bundle.files.keys()
+        write_readable(self._config_path, bundle.manifest)
+        self._written = bundle.id
+        return True
+
+    async def install(self, bundle: Bundle, port: int) -> bool:
+        """Put bundle in force; return False if it was already."""
+        if self.good is not None and bundle.id == self.good.id:
+            return False
+        if self._refused is not None and self._refused[0] == bundle.id:
+            raise errors.ReloadRefused(self._refused[1])
+        self.write(bundle)
+        try:
+            await request_reload(port)
+        except (errors.ReloadRefused, OSError) as error:
+            if isinstance(error, errors.ReloadRefused):
+                self._refused = (bundle.id, str(error))
+            self.restore()
+            raise
+        self.accepted(bundle)
+        return True
+
+    def accepted(self, bundle: Bundle) -> None:
+        """Remember that ghost has read what is on disk; let go of everything else."""
+        self.good = bundle
+        self._refused = None
+        self._sweep(bundle)
+
+    def restore(self) -> None:
+        """Put the last good configuration back on disk, for a worker that starts by itself."""
+        if self.good is not None:
+            self.write(self.good)
+            self._sweep(self.good)
+
+    def _sweep(self, bundle: Bundle) -> None:
+        for name in self._on_disk - bundle.files.keys():
+            self._config_path.with_name(name).unlink(missing_ok=True)
+        self._on_disk &= bundle.files.keys()
+
+
+async def request_reload(port: int) -> None:
+    """Ask ghost to read its configuration; raise ReloadRefused or ConnectionError."""
+    status, headers, body = await get(port, "/.varnish-ghost/reload", RELOAD_SECONDS)
+    if reason := headers.get("x-ghost-error"):
+        raise errors.ReloadRefused(reason)
+    if status == 503:
+        raise ConnectionError("varnishd answered 503 to the reload")
+    if status != 200:
+        raise errors.ReloadRefused(f"the reload socket answered {status}; does the VCL call ghost.recv()?")
+    try:
+        msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise errors.ReloadRefused("the reload socket answered something that is not ghost's") from error

@@ -1,0 +1,63 @@
+"""Names of ExternalName Services to addresses.
+
+In:   the host names that are wanted.
+Out:  calls of ``changed`` with the addresses of names whose addresses are new.
+Names are asked again every REFRESH_SECONDS; a name that can't be resolved keeps its last
+good addresses and is asked again sooner.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Iterable, Mapping
+
+REFRESH_SECONDS = 30.0
+RETRY_SECONDS = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class Resolver:
+    """One task per host name, for as long as the name is wanted."""
+
+    def __init__(self, changed: Callable[[Mapping[str, tuple[str, ...]]], None]) -> None:
+        self._changed = changed
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def want(self, hosts: Iterable[str]) -> None:
+        """Follow exactly these host names."""
+        wanted = set(hosts)
+        for host in self._tasks.keys() - wanted:
+            self._tasks.pop(host).cancel()
+        for host in wanted - self._tasks.keys():
+            self._tasks[host] = asyncio.create_task(self._follow(host))
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _follow(self, host: str) -> None:
+        last: tuple[str, ...] | None = None
+        while True:
+            try:
+                addresses = await lookup(host)
+            except OSError as error:
+                log.warning("can't resolve %s: %s", host, error, extra={"host": host})
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if addresses != last:
+                last = addresses
+                self._changed({host: addresses})
+            await asyncio.sleep(REFRESH_SECONDS)
+
+
+async def lookup(host: str) -> tuple[str, ...]:
+    """Return the addresses of host, sorted; OSError if there are none."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return tuple(sorted({str(entry[4][0]) for entry in found}))

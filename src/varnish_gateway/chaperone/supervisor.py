@@ -1,0 +1,200 @@
+"""Keeps one varnishd running: manager and worker.
+
+In:   the sockets that are wanted.
+Out:  a varnishd that holds them; deaths of its manager and of its worker are noticed at
+once, told on the bus, and wake the data plane, which brings back what was served.
+varnishd restarts its worker itself; ``start`` is sent only where it gave up.
+"""
+
+import asyncio
+import contextlib
+import socket as networking
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from varnish_gateway import errors
+from varnish_gateway.chaperone import events
+from varnish_gateway.chaperone.loopback import get
+from varnish_gateway.chaperone.settings import Settings
+from varnish_gateway.chaperone.sockets import RELOAD_SOCKET, Socket, Sockets
+from varnish_gateway.chaperone.varnishadm import Admin
+from varnish_gateway.chaperone.varnishadm.answers import ListenAddress
+from varnish_gateway.chaperone.varnishd import Varnishd, arguments, launch
+from varnish_gateway.chaperone.workdir import Layout
+
+CHILD_RETURN_SECONDS = 10.0
+POLL_SECONDS = 0.005
+PROBE_PATH = "/.varnish-ghost/counters"  # not a request that a route would count
+
+
+class Standing(NamedTuple):
+    """How varnishd stands: a new one holds no VCL; a problem means that it has the previous sockets.
+
+    ``retry`` says that another attempt costs nothing.
+    """
+
+    is_new: bool
+    problem: errors.ChildExited | None = None
+    retry: bool = False
+
+
+class Supervisor:
+    """``wake`` is called whenever something happened that the data plane has to look at."""
+
+    def __init__(
+        self, settings: Settings, layout: Layout, admin: Admin, bus: events.Bus, wake: Callable[[], None]
+    ) -> None:
+        self._settings = settings
+        self._layout = layout
+        self._admin = admin
+        self._bus = bus
+        self._wake = wake
+        self._varnishd: Varnishd | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._sockets: tuple[Socket, ...] = ()
+        self._refused: tuple[tuple[Socket, ...], errors.ChildExited] | None = None
+        self._died_at: float | None = None
+        self._deaths: list[str] = []
+        self.child_running = False
+        self.addresses: tuple[ListenAddress, ...] = ()  # known once a worker has run
+
+    @property
+    def running(self) -> bool:
+        return self._varnishd is not None and self._varnishd.running
+
+    @property
+    def sockets(self) -> tuple[Socket, ...]:
+        """What the present varnishd listens on."""
+        return self._sockets if self.running else ()
+
+    @property
+    def reload_port(self) -> int:
+        return next(address.port for address in self.addresses if address.name == RELOAD_SOCKET)
+
+    @property
+    def pid(self) -> int | None:
+        return self._varnishd.pid if self._varnishd is not None else None
+
+    async def ensure(self, wanted: Sockets) -> Standing:
+        """Make varnishd hold the wanted sockets; raise ChildExited if there is none to keep instead."""
+        if self.running and self._sockets == wanted.served:
+            return Standing(is_new=False)
+        if self.running:
+            return await self._change(wanted.served)
+        await self._launch(wanted.served)
+        return Standing(is_new=True)
+
+    async def _change(self, wanted: tuple[Socket, ...]) -> Standing:
+        """Give the present varnishd up for one on other sockets, or keep what there was."""
+        if self._refused is not None and self._refused[0] == wanted:
+            return Standing(is_new=False, problem=self._refused[1])
+        before = self._sockets
+        our_ports = {socket.port for socket in before}
+        if (taken := first_taken(socket for socket in wanted if socket.port not in our_ports)) is not None:
+            return Standing(is_new=False, problem=taken, retry=True)
+        self._bus.publish(events.Restarting(reason="the listeners changed"))
+        await self.stop()
+        try:
+            await self._launch(wanted)
+        except errors.ChildExited as problem:
+            self._refused = (wanted, problem)
+            await self._launch(before)
+            return Standing(is_new=True, problem=problem)
+        return Standing(is_new=True)
+
+    async def start_child(self) -> None:
+        """Return when the worker answers requests; start it where varnishd does not do so itself."""
+        try:
+            async with asyncio.timeout(CHILD_RETURN_SECONDS):
+                while (state := await self._admin.status()) != "running":
+                    if state == "stopped":
+                        await self._admin.start()
+                    await asyncio.sleep(POLL_SECONDS)
+                self.addresses = await self._admin.listen_addresses()
+                await self._answers()
+        except TimeoutError:
+            raise ConnectionError("varnishd's worker does not answer") from None
+        self.child_running = True
+        if self._died_at is not None:
+            self._bus.publish(events.ChildBack(seconds=time.monotonic() - self._died_at))
+            self._died_at = None
+
+    async def _answers(self) -> None:
+        """Wait for an answer of any kind: a worker runs for a moment before it listens."""
+        while True:
+            with contextlib.suppress(ConnectionError):
+                await get(self.reload_port, PROBE_PATH, CHILD_RETURN_SECONDS)
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def report_deaths(self) -> None:
+        """Tell the bus about workers that died, with the panic that varnishd recorded."""
+        while self._deaths:
+            panic = await self._admin.panic_show()
+            if panic is not None:
+                await self._admin.panic_clear()
+            self._bus.publish(events.ChildDied(reason=self._deaths.pop(0), panic=panic))
+
+    async def stop(self) -> None:
+        varnishd, self._varnishd = self._varnishd, None
+        if self._watch is not None:
+            self._watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watch
+            self._watch = None
+        if varnishd is not None:
+            await varnishd.stop()
+        self.child_running = False
+
+    async def _launch(self, sockets: tuple[Socket, ...]) -> None:
+        self.child_running = False
+        self._died_at = None
+        argv = arguments(self._settings, self._layout, sockets, self._admin.port)
+        self._varnishd = await launch(argv, self._layout, self._admin, self._child_died)
+        self._watch = asyncio.create_task(self._watch_manager(self._varnishd))
+        self._sockets = sockets
+        try:
+            await self._set_paths()
+        except BaseException:
+            await self.stop()
+            raise
+        names = tuple(socket.argument for socket in sockets)
+        self._bus.publish(events.VarnishdStarted(pid=self._varnishd.pid, sockets=names))
+
+    async def _set_paths(self) -> None:
+        """Put our directories before varnishd's own, whose names only varnishd knows."""
+        for name, directories in (("vmod_path", (self._layout.vmod_dir,)), ("vcl_path", self._settings.vcl_dirs)):
+            own = (await self._admin.param_show(name)).value
+            await self._admin.param_set(name, ":".join([*map(str, directories), str(own)]))
+
+    async def _watch_manager(self, varnishd: Varnishd) -> None:
+        reason = await varnishd.exited()
+        if self._varnishd is varnishd:
+            self._varnishd = None
+            self.child_running = False
+            self._admin.forget()
+            self._bus.publish(events.VarnishdExited(reason=reason))
+            self._wake()
+
+    def _child_died(self, reason: str) -> None:
+        self.child_running = False
+        self._died_at = time.monotonic()
+        self._deaths.append(reason)
+        self._wake()
+
+
+def first_taken(sockets: Iterable[Socket]) -> errors.ChildExited | None:
+    """Return why a port can't be bound, before a running varnishd is given up for it."""
+    for socket in sockets:
+        if socket.port == 0:
+            continue
+        host = socket.address.rpartition(":")[0].strip("[]")
+        family = networking.AF_INET6 if ":" in host else networking.AF_INET
+        with networking.socket(family, networking.SOCK_STREAM) as probe:
+            probe.setsockopt(networking.SOL_SOCKET, networking.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, socket.port))
+            except OSError as error:
+                return errors.ChildExited(f"socket {socket.name} on {socket.address}: {error.strerror}")
+    return None

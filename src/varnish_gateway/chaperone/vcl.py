@@ -1,0 +1,78 @@
+"""VCL into varnishd: load, use, and let go of old ones.
+
+In:   the text of a VCL.
+Out:  it is in use, or VclRejected with the compiler's words about the user's own lines.
+The same text is loaded once: bytes that are in use, or that were refused, are not tried
+again until they change. At most KEPT_VCLS old ones stay, for requests still under way.
+"""
+
+import hashlib
+import itertools
+from pathlib import Path
+
+from varnish_gateway import errors
+from varnish_gateway.chaperone.varnishadm import Admin, CliError, Status
+from varnish_gateway.chaperone.workdir import write_readable
+from varnish_gateway.emit.vcl import localise
+
+KEPT_VCLS = 3
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class VclLoader:
+    """Knows which VCLs of ours the present varnishd holds."""
+
+    def __init__(self, admin: Admin, directory: Path) -> None:
+        self._admin = admin
+        self._directory = directory
+        self._numbers = itertools.count(1)
+        self._refused: tuple[str, str] | None = None
+        self.good: str | None = None  # the last text that was in use; survives a restart
+        self.active: str | None = None  # the name in use in the present varnishd
+
+    def forget(self) -> None:
+        """Begin again: a new varnishd holds no VCL."""
+        self.active = self._refused = None
+        for path in self._directory.glob("*.vcl"):
+            path.unlink()
+
+    def forgive(self) -> None:
+        """Try again what was refused: something other than its text has changed."""
+        self._refused = None
+
+    async def put_in_use(self, text: str) -> str | None:
+        """Load and use text; return its new name, None if there was nothing to do."""
+        if self.active is not None and text == self.good:
+            return None
+        if self._refused is not None and self._refused[0] == text:
+            raise errors.VclRejected(self._refused[1])
+        name = f"vgw-{next(self._numbers)}-{digest(text)}"
+        path = self._directory / f"{name}.vcl"
+        write_readable(path, text.encode())
+        try:
+            await self._admin.vcl_load(name, str(path))
+            await self._admin.vcl_use(name)
+        except CliError as error:
+            path.unlink()
+            if error.status in (Status.COMMUNICATION, Status.CLOSE):
+                raise
+            reason = localise(error.text, text)
+            self._refused = (text, reason)
+            raise errors.VclRejected(reason) from error
+        self._refused, self.good, self.active = None, text, name
+        return name
+
+    async def discard_old(self) -> None:
+        """Discard our oldest VCLs beyond KEPT_VCLS, and those that a failed vcl.use left."""
+        ours = [entry for entry in await self._admin.vcl_list() if entry.name.startswith("vgw-")]
+        old = [entry.name for entry in ours if entry.status == "available" and entry.labels == 0]
+        for name in sorted(old, key=_number)[:-KEPT_VCLS]:
+            await self._admin.vcl_discard(name)
+            (self._directory / f"{name}.vcl").unlink(missing_ok=True)
+
+
+def _number(name: str) -> int:
+    return int(name.split("-")[1])

@@ -1,0 +1,145 @@
+"""``vgw explain``: which rule takes a request, and why."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from varnish_gateway.cli.terminal import Paint
+from varnish_gateway.cli.translate import complain
+from varnish_gateway.ir import wire
+from varnish_gateway.standalone.explanation import Answer, Seen, Winner, explain
+from varnish_gateway.standalone.translation import translate_files
+
+_DESCRIPTION = """\
+Say what happens to a request: the listener and the route and rule that take it, why they
+win over others, where it is sent with which probability, and what filters do to it. The
+router that answers is the one that serves traffic; nothing is started, nothing is sent.
+
+A port in the URL says which listener is meant. The exit status is 1 if no rule matches.
+"""
+
+_EXAMPLES = """\
+examples:
+  vgw explain cafe.yaml GET http://cafe.example.com:8080/tea
+  vgw explain conf.d GET /tea -H 'Host: cafe.example.com' -H 'x-canary: yes'
+"""
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    command = commands.add_parser(
+        "explain",
+        help="say which rule takes a request, and why",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("paths", nargs="+", metavar="PATH", help="manifest, or directory with manifests")
+    command.add_argument("method", metavar="METHOD", help="GET, POST, …")
+    command.add_argument("url", metavar="URL", help="http://host[:port]/path, or a path with a Host header")
+    command.add_argument(
+        "-H", "--header", action="append", default=[], type=_header, metavar="'NAME: VALUE'", help="a request header"
+    )
+    command.set_defaults(execute=execute)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 'name: value'")
+    return name.strip().lower(), value.strip()
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Print the explanation; return 1 if no rule matches."""
+    translation = translate_files(arguments.paths)
+    complain(translation)
+    matched = True
+    for number, answer in enumerate(explain(translation, arguments.method, arguments.url, arguments.header)):
+        if number:
+            print()
+        for line in _lines(answer, Paint(sys.stdout)):
+            print(line)
+        matched = matched and answer.explanation.winner is not None
+    return 0 if matched else 1
+
+
+def _lines(answer: Answer, paint: Paint) -> Iterator[str]:
+    found = answer.explanation
+    gateway, port = answer.socket.gateway, answer.socket.port
+    yield _row(paint, "Gateway", f"{gateway.namespace}/{gateway.name}, port {port}")
+    if found.listener is None:
+        yield _row(paint, "Listener", f"none on {answer.socket.name} takes the host {found.host!r}")
+        yield _row(paint, "Answer", paint("red", "404, no listener matches"))
+        return
+    listener = found.listener
+    yield _row(paint, "Listener", f"{listener.name} (socket {answer.socket.name}, hostname {listener.hostname})")
+    if found.winner is None:
+        yield _row(paint, "Answer", paint("red", f"404, no rule matches {found.host}{found.target}"))
+    else:
+        yield from _winner(found.winner, paint)
+    for number, other in enumerate(found.runners_up):
+        label = "Instead of" if found.winner and not number else "Considered" if not number else ""
+        yield _row(paint, label, f"{_rule(other)}: {_match(other)}: {paint('yellow', other.reason)}")
+
+
+def _winner(winner: Winner, paint: Paint) -> Iterator[str]:
+    name = f' "{winner.rule.name}"' if winner.rule.name else ""
+    yield _row(paint, "Route", paint("green", f"{_rule(winner)}{name}"))
+    yield _row(paint, "Because", _match(winner))
+    if winner.location is not None and winner.rule.redirect is not None:
+        yield _row(paint, "Answer", f"{winner.rule.redirect.status} to {winner.location}")
+    elif winner.rule.status is not None:
+        yield _row(paint, "Answer", f"{winner.rule.status} from the gateway itself")
+    for number, share in enumerate(winner.backends):
+        target = share.pool or f"{share.status} from the gateway itself"
+        yield _row(paint, "" if number else "Backends", f"{share.probability:6.1%}  {target}")
+    yield from _filters(winner, paint)
+
+
+def _filters(winner: Winner, paint: Paint) -> Iterator[str]:
+    for edit in _edits(winner.rule.filters):
+        yield _row(paint, "Filter", edit)
+    if winner.rewritten is not None:
+        yield _row(paint, "Filter", f"the backend is asked for {winner.rewritten}")
+    for backend in winner.rule.backends:
+        for edit in _edits(backend.filters):
+            yield _row(paint, "Filter", f"for {backend.service}:{backend.port}: {edit}")
+
+
+def _edits(filters: wire.Filters | None) -> Iterator[str]:
+    if filters is None:
+        return
+    for what, edits in (("request", filters.request), ("response", filters.response)):
+        if edits is not None:
+            yield from (f"{what} header {each.name} is set to {each.value!r}" for each in edits.set)
+            yield from (f"{what} header {each.name} gets {each.value!r} added" for each in edits.add)
+            yield from (f"{what} header {name} is removed" for name in edits.remove)
+    if filters.rewrite is not None and filters.rewrite.hostname is not None:
+        yield f"Host becomes {filters.rewrite.hostname}"
+    if filters.rewrite is not None and filters.rewrite.path is not None:
+        kind = "path" if filters.rewrite.path.type == "full" else "matched prefix"
+        yield f"the {kind} becomes {filters.rewrite.path.value}"
+
+
+def _rule(seen: Seen) -> str:
+    return f"{seen.route}, rule {seen.rule_index}, match {seen.match_index}"
+
+
+def _match(seen: Seen) -> str:
+    """Return what the match asks for."""
+    match = seen.match
+    parts = [f"host {seen.hostname}", f"path {match.path.type} {match.path.value}"]
+    if match.method:
+        parts.append(f"method {match.method}")
+    parts += [f"header {each.name} {_compared(each)}" for each in match.headers]
+    parts += [f"query parameter {each.name} {_compared(each)}" for each in match.query]
+    return ", ".join(parts)
+
+
+def _compared(match: wire.ValueMatch) -> str:
+    return f"{'~' if match.type == 'regex' else '='} {match.value!r}"
+
+
+def _row(paint: Paint, label: str, text: str) -> str:
+    return f"{paint('bold', f'{label:<11}')}{text}"

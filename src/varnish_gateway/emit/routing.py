@@ -1,0 +1,104 @@
+"""Routes of one Gateway as routing shards.
+
+In:   the listeners and the routes that changed.
+Out:  the encoded shards that changed, by number.
+Pure. A route is encoded once, when it changes; a shard is its members' bytes put together,
+so one change costs about ``PER_SHARD`` routes' worth of copying whatever the total.
+"""
+
+from collections.abc import Iterable, Mapping
+from zlib import crc32
+
+import msgspec
+
+from varnish_gateway.api import Key
+from varnish_gateway.ir import wire
+
+PER_SHARD = 64
+"""A shard is doubled beyond this many routes on average, and halved below a quarter of it."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def shard_of(namespace: str, name: str, shards: int) -> int:
+    """Return the shard that holds a route; readers and writers agree on it."""
+    return crc32(f"{namespace}/{name}".encode()) % shards
+
+
+class Shards:
+    """The shards of one Gateway.
+
+    The number of shards depends on history near a boundary, so that a route that comes and
+    goes there does not reshuffle everything. Start with the number already in use, if any.
+    """
+
+    def __init__(self, shards: int = 1) -> None:
+        self._listeners: tuple[wire.Listener, ...] = ()
+        self._members: list[dict[str, bytes]] = [{} for _ in range(shards)]
+        self._routes = 0
+
+    def update(
+        self,
+        *,
+        listeners: tuple[wire.Listener, ...] | None = None,
+        routes: Mapping[Key, wire.Route | None],
+    ) -> dict[int, bytes | None]:
+        """Take in what changed; return the changed shards, None for one that is gone.
+
+        ``listeners`` None means unchanged; a route with the value None is gone.
+        """
+        touched: set[int] = set()
+        if listeners is not None and listeners != self._listeners:
+            self._listeners = listeners
+            touched.add(0)
+        touched.update(self._put(routes))
+        before = len(self._members)
+        if (wanted := self._fitting()) != before:
+            self._reshard(wanted)
+            touched = set(range(wanted))
+        changed: dict[int, bytes | None] = {shard: self._encoded(shard) for shard in sorted(touched)}
+        changed.update(dict.fromkeys(range(len(self._members), before)))
+        return changed
+
+    def all(self) -> dict[int, bytes]:
+        """Return every shard."""
+        return {shard: self._encoded(shard) for shard in range(len(self._members))}
+
+    def _put(self, routes: Mapping[Key, wire.Route | None]) -> Iterable[int]:
+        for (_, namespace, name), route in routes.items():
+            shard = shard_of(namespace, name, len(self._members))
+            members, key = self._members[shard], f"{namespace}/{name}"
+            encoded = None if route is None else _encode(route)
+            if members.get(key) == encoded:
+                continue
+            self._routes += (encoded is not None) - (key in members)
+            if encoded is None:
+                del members[key]
+            else:
+                members[key] = encoded
+            yield shard
+
+    def _fitting(self) -> int:
+        shards = len(self._members)
+        while self._routes > PER_SHARD * shards:
+            shards *= 2
+        while shards > 1 and self._routes < PER_SHARD * shards // 4:
+            shards //= 2
+        return shards
+
+    def _reshard(self, shards: int) -> None:
+        fresh: list[dict[str, bytes]] = [{} for _ in range(shards)]
+        for members in self._members:
+            for key, encoded in members.items():
+                fresh[crc32(key.encode()) % shards][key] = encoded
+        self._members = fresh
+
+    def _encoded(self, shard: int) -> bytes:
+        members = self._members[shard]
+        head = wire.Routing(
+            version=2, shard=shard, shards=len(self._members), listeners=self._listeners if shard == 0 else ()
+        )
+        opened = _encode(head)[:-1]
+        if not members:
+            return opened + b"}\n"
+        return opened + b',"routes":[\n' + b",\n".join(members[key] for key in sorted(members)) + b"\n]}\n"

@@ -1,0 +1,60 @@
+"""What one update of translation changed."""
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from varnish_gateway.api import Key
+from varnish_gateway.ir import wire
+from varnish_gateway.ir.status import Status
+
+
+class UserVcl(Struct, frozen=True):
+    """VCL of the user's own. ``source`` says where it came from, for people."""
+
+    source: str
+    text: str
+
+
+class UserVclUnavailable(Struct, frozen=True):
+    """User VCL is asked for but can't be had now: the last good one stays in force."""
+
+    source: str
+    reason: str
+
+
+class Logging(Struct, frozen=True):
+    mode: str = "varnishlog"
+    format: str = ""
+    extra_args: tuple[str, ...] = ()
+
+
+class Parameters(Struct, frozen=True):
+    """What GatewayClassParameters say about varnishd."""
+
+    varnishd_extra_args: tuple[str, ...] = ()
+    logging: Logging | None = None
+
+
+class GatewayDelta(Struct, kw_only=True):
+    """What changed about one Gateway.
+
+    ``listeners`` are those that are to be served, and None where they did not change.
+    ``parameters`` are None where they did not change, or can't be had now. ``user_vcl`` is
+    UNSET where it did not change and None where there is none. A route with the value None
+    is gone.
+    """
+
+    listeners: tuple[wire.Listener, ...] | None = None
+    user_vcl: UserVcl | UserVclUnavailable | UnsetType | None = UNSET
+    parameters: Parameters | None = None
+    routes: dict[Key, wire.Route | None] = field(default_factory=dict)
+
+
+class Delta(Struct, kw_only=True):
+    """What changed. A Gateway with the value None is gone, or not ours any more.
+
+    A status with the value None: there is nothing (left) that we have to say about the
+    object; it is gone or not ours any more, and what we wrote there before is to go.
+    """
+
+    gateways: dict[Key, GatewayDelta | None] = field(default_factory=dict)
+    statuses: dict[Key, Status | None] = field(default_factory=dict)

@@ -1,0 +1,72 @@
+"""Statuses, in the shape in which Kubernetes stores them.
+
+No lastTransitionTime: time belongs to whoever writes them.
+"""
+
+from typing import Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+
+class Stated(Struct, frozen=True, rename="camel"):
+    """Base of every part of a status."""
+
+
+class Condition(Stated, frozen=True):
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+    observed_generation: int
+
+
+class GatewayClassStatus(Stated, frozen=True):
+    conditions: tuple[Condition, ...]
+    supported_features: tuple[dict[str, str], ...] = ()
+
+
+class RouteKind(Stated, frozen=True):
+    group: str
+    kind: str
+
+
+class ListenerStatus(Stated, frozen=True):
+    name: str
+    supported_kinds: tuple[RouteKind, ...]
+    attached_routes: int
+    conditions: tuple[Condition, ...]
+
+
+class Address(Stated, frozen=True):
+    type: Literal["IPAddress", "Hostname"]
+    value: str
+
+
+class GatewayStatus(Stated, frozen=True):
+    addresses: tuple[Address, ...]
+    conditions: tuple[Condition, ...]
+    listeners: tuple[ListenerStatus, ...]
+
+
+class ParentRef(Stated, frozen=True):
+    """As the route's spec has it: what is unset there is unset here."""
+
+    group: str
+    kind: str
+    name: str
+    namespace: str | UnsetType = UNSET
+    section_name: str | UnsetType = UNSET
+    port: int | UnsetType = UNSET
+
+
+class ParentStatus(Stated, frozen=True):
+    parent_ref: ParentRef
+    controller_name: str
+    conditions: tuple[Condition, ...]
+
+
+class RouteStatus(Stated, frozen=True):
+    parents: tuple[ParentStatus, ...]
+
+
+Status = GatewayClassStatus | GatewayStatus | RouteStatus

@@ -1,0 +1,186 @@
+"""The wire format: what travels from translation to the chaperone and on to ghost.
+
+Three documents, each JSON:
+
+- ``Routing``: one shard of the routes of a Gateway. Shard 0 also carries the listeners.
+- ``Endpoints``: one shard of pools, each with the addresses that serve it.
+- ``Manifest``: ``ghost.json``, which names the shard files that are in force.
+
+This module is the only definition. ``docs/schema/*.json`` is generated from it, and the
+Rust side decodes every golden file with unknown fields denied. Absent means default;
+defaults are left out when encoding, so that a small gateway stays readable.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Wire(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"):
+    """Base of every wire type."""
+
+
+# -- matches ---------------------------------------------------------------------------
+
+
+class PathMatch(Wire, frozen=True):
+    """How the path is compared. A prefix is stored without its trailing slash ("/" stays)."""
+
+    type: Literal["exact", "prefix", "regex"]
+    value: str
+
+
+class ValueMatch(Wire, frozen=True):
+    """A header or a query parameter. Header names are lower case."""
+
+    name: str
+    value: str
+    type: Literal["exact", "regex"] = "exact"
+
+
+class Match(Wire, frozen=True):
+    """Everything named here must hold. Without a path it is the prefix "/"."""
+
+    path: PathMatch = PathMatch(type="prefix", value="/")
+    method: str | None = None
+    headers: tuple[ValueMatch, ...] = ()
+    query: tuple[ValueMatch, ...] = ()
+
+
+# -- filters ---------------------------------------------------------------------------
+
+
+class Header(Wire, frozen=True):
+    name: str
+    value: str
+
+
+class HeaderModifier(Wire, frozen=True):
+    """Carried out in the order set, add, remove."""
+
+    set: tuple[Header, ...] = ()
+    add: tuple[Header, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
+class PathModifier(Wire, frozen=True):
+    """Replaces the whole path ("full") or the prefix that the rule matched ("prefix")."""
+
+    type: Literal["full", "prefix"]
+    value: str
+
+
+class Redirect(Wire, frozen=True):
+    """Absent parts come from the request; port as the Gateway API says."""
+
+    scheme: str | None = None
+    hostname: str | None = None
+    port: int | None = None
+    path: PathModifier | None = None
+    status: Literal[301, 302, 303, 307, 308] = 302
+
+
+class Rewrite(Wire, frozen=True):
+    hostname: str | None = None
+    path: PathModifier | None = None
+
+
+class Filters(Wire, frozen=True):
+    """What happens to a request and its response, on a rule or on one of its backends."""
+
+    request: HeaderModifier | None = None
+    response: HeaderModifier | None = None
+    rewrite: Rewrite | None = None
+
+
+# -- routes ----------------------------------------------------------------------------
+
+
+class Backend(Wire, frozen=True):
+    """One backendRef: its share of the rule's weight goes to a pool, or to a plain status.
+
+    ``service`` ("namespace/name") with ``port`` names the pool ``namespace/name:port``.
+    ``portName`` and ``external`` are for whoever finds the endpoints: the name of the
+    Service's port as EndpointSlices carry it, or the host name of an ExternalName Service.
+    ``status`` stands instead of a service where the reference can't be resolved.
+    """
+
+    weight: int = 1
+    service: str | None = None
+    port: int | None = None
+    port_name: str = ""
+    external: str | None = None
+    status: int | None = None
+    filters: Filters | None = None
+
+
+class Rule(Wire, frozen=True):
+    """One rule of a route: a redirect, or a plain status, or a choice of backends."""
+
+    name: str | None = None
+    matches: tuple[Match, ...] = (Match(),)
+    filters: Filters | None = None
+    redirect: Redirect | None = None
+    status: int | None = None
+    backends: tuple[Backend, ...] = ()
+
+
+class Attachment(Wire, frozen=True):
+    """A listener that takes the route, and the hostnames that hold there ("*" is any)."""
+
+    listener: str
+    hostnames: tuple[str, ...] = ("*",)
+
+
+class Route(Wire, frozen=True):
+    """One route with everything that decides its precedence."""
+
+    namespace: str
+    name: str
+    attachments: tuple[Attachment, ...]
+    rules: tuple[Rule, ...]
+    created: int = 0  # creationTimestamp in seconds since 1970; the older one wins a tie
+
+
+class Listener(Wire, frozen=True):
+    """A listener of the Gateway, on a varnishd socket that several listeners may share."""
+
+    name: str
+    socket: str  # "{proto}-{port}", or "*" for every socket
+    port: int = 0
+    scheme: Literal["http", "https"] = "http"
+    hostname: str = "*"  # lower case; "*", "*.example.com" or "www.example.com"
+
+
+class Routing(Wire, frozen=True):
+    """One shard. A route lives in shard crc32("namespace/name") modulo ``shards``."""
+
+    version: Literal[2]
+    shard: int = 0
+    shards: int = 1
+    listeners: tuple[Listener, ...] = ()
+    routes: tuple[Route, ...] = ()
+
+
+# -- endpoints -------------------------------------------------------------------------
+
+
+class Endpoint(Wire, frozen=True):
+    address: str  # IPv4 or IPv6 address, without brackets
+    port: int
+
+
+class Endpoints(Wire, frozen=True):
+    """Pools by their name ("namespace/name:port"). An empty or absent pool answers 503."""
+
+    version: Literal[2]
+    pools: dict[str, tuple[Endpoint, ...]] = {}
+
+
+class Manifest(Wire, frozen=True):
+    """ghost.json: shard files beside it, named by content, so an unchanged name is unchanged content."""
+
+    version: Literal[2]
+    id: str  # names this configuration; reload and readiness report it
+    routing: tuple[str, ...] = ()
+    endpoints: tuple[str, ...] = ()

@@ -1,0 +1,123 @@
+"""Ask the router that serves what it would do with a request.
+
+In:   a translation, and a request: method, URL, headers.
+Out:  an ``Answer`` for each socket that the URL may mean, or ``NotListening``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from varnish_gateway import errors
+from varnish_gateway._ghost import Router
+from varnish_gateway.api import Key
+from varnish_gateway.ir import wire
+from varnish_gateway.standalone.translation import Gateway, Translation
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Seen(msgspec.Struct, kw_only=True, rename="camel"):
+    """A match of a rule that was looked at."""
+
+    hostname: str
+    route: str
+    rule_index: int
+    match_index: int
+    match: wire.Match
+
+
+class RunnerUp(Seen, kw_only=True, rename="camel"):
+    reason: str
+
+
+class Share(msgspec.Struct, kw_only=True):
+    """Where a part of the requests goes: a pool, or a plain status."""
+
+    pool: str | None
+    status: int | None
+    weight: int
+    probability: float
+
+
+class Winner(Seen, kw_only=True, rename="camel"):
+    rule: wire.Rule
+    backends: list[Share]
+    location: str | None
+    rewritten: str | None
+
+
+class Explanation(msgspec.Struct, kw_only=True, rename="camel"):
+    """What ghost says; see _ghost.pyi."""
+
+    host: str
+    target: str
+    listener: wire.Listener | None
+    winner: Winner | None
+    runners_up: list[RunnerUp]
+
+
+@dataclass(frozen=True)
+class Socket:
+    """Where a request comes in."""
+
+    gateway: Key
+    name: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    socket: Socket
+    explanation: Explanation
+
+
+class NotListening(errors.InvalidInput):
+    """Nothing listens where the URL points to."""
+
+
+def explain(translation: Translation, method: str, url: str, headers: Sequence[tuple[str, str]]) -> Iterator[Answer]:
+    """Yield what happens on each socket that the URL may mean."""
+    for socket in _chosen(url, _sockets(translation)):
+        router = _router(translation.gateways[socket.gateway])
+        try:
+            answer = router.explain(socket.name, method, url, headers)
+        except ValueError as error:
+            raise errors.InvalidInput(f"the request is answered with 400: {error}") from None
+        yield Answer(socket, msgspec.json.decode(answer, type=Explanation))
+
+
+def _router(gateway: Gateway) -> Any:  # noqa: ANN401  # typed in _ghost.pyi
+    router = Router()
+    for shard in gateway.shards:
+        router.update(shard)
+    return router
+
+
+def _sockets(translation: Translation) -> list[Socket]:
+    found = {
+        Socket(key, listener.socket, listener.port): None
+        for key, gateway in sorted(translation.gateways.items())
+        for listener in gateway.listeners
+    }
+    return sorted(found, key=lambda socket: (socket.port, socket.name))
+
+
+def _chosen(url: str, sockets: list[Socket]) -> list[Socket]:
+    """Choose by the URL's port; without one by the scheme's, and where nothing listens there, take every socket."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise errors.BadSettings(f"{url}: {error}") from None
+    if not sockets:
+        raise NotListening("no listener of any Gateway is served")
+    wanted = port or _DEFAULT_PORTS.get(parts.scheme)
+    there = [socket for socket in sockets if socket.port == wanted]
+    if port is not None and not there:
+        served = ", ".join(f"{socket.port} ({socket.gateway})" for socket in sockets)
+        raise NotListening(f"nothing listens on port {port}: the connection is refused; ports served: {served}")
+    return there or sockets

@@ -1,0 +1,44 @@
+"""The files that a person gave, as objects.
+
+In:   paths of manifests that may have changed.
+Out:  ``Changes`` of the objects that they define.
+A file whose bytes are the same is not looked at further.
+"""
+
+import hashlib
+from collections.abc import Iterable
+
+from varnish_gateway.standalone.manifests import Complaint, Reading, read_manifest
+from varnish_gateway.standalone.objects import Changes, Objects
+from varnish_gateway.standalone.schema import Catalogue
+
+
+class Files:
+    """What was read so far."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.objects = Objects()
+        self._catalogue = catalogue
+        self._digests: dict[str, bytes] = {}
+
+    def update(self, paths: Iterable[str]) -> Changes:
+        """Read the files that changed; one that is gone takes its objects along."""
+        readings: dict[str, Reading | None] = {}
+        for path in paths:
+            try:
+                with open(path, "rb") as file:  # noqa: PTH123  # a Path would cost more than the read
+                    data = file.read()
+            except (FileNotFoundError, NotADirectoryError):
+                if self._digests.pop(path, None) is not None:
+                    readings[path] = None
+                continue
+            except OSError as error:
+                self._digests[path] = b""
+                complaint = Complaint(path, 1, f"can't be read: {error.strerror}")
+                readings[path] = Reading(unnamed=True, complaints=[complaint])
+                continue
+            digest = hashlib.blake2b(data, digest_size=16).digest()
+            if self._digests.get(path) != digest:
+                self._digests[path] = digest
+                readings[path] = read_manifest(path, data, self._catalogue)
+        return self.objects.update(readings)

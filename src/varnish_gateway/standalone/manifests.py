@@ -1,0 +1,253 @@
+"""Read one manifest file.
+
+In:   the name and the bytes of a file, and the catalogue of kinds.
+Out:  ``Reading``: the objects that are good, the names of those that are not, and what is
+      wrong in words that name file, line, object, field and what was expected.
+Pure. Lines are looked for only when something is wrong, by reading the text once more.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from varnish_gateway import errors
+from varnish_gateway.api import Key, Object, decode
+from varnish_gateway.standalone import yamltext
+from varnish_gateway.standalone.schema import Catalogue, FieldPath, Kind, Problem, dotted
+
+SUFFIXES = (".yaml", ".yml", ".json")
+DEFAULT_NAMESPACE = "default"
+_SPACE = re.compile(r"\s*")
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """Something that a person has to correct. ``str()`` is the whole message."""
+
+    file: str
+    line: int
+    message: str
+    object: str = ""
+    document: int = 0  # counts from 1; 0: the file as a whole
+    field: str = ""
+
+    def __str__(self) -> str:
+        document = f"document {self.document}" if self.document else ""
+        subject = f"{self.object} ({document})" if self.object and document else self.object or document
+        parts = (f"{self.file}:{self.line}", subject, self.field, self.message)
+        return ": ".join(part for part in parts if part)
+
+
+class Found(NamedTuple):
+    """A good object, and where it stands."""
+
+    obj: Object
+    line: int
+
+
+@dataclass
+class Reading:
+    """What a file says."""
+
+    objects: dict[Key, Found] = field(default_factory=dict)
+    broken: set[Key] = field(default_factory=set)  # named, but not usable
+    unnamed: bool = False  # something here can't even be named
+    complaints: list[Complaint] = field(default_factory=list)
+    ignored: dict[str, Complaint] = field(default_factory=dict)  # kinds that we don't read
+
+
+class _Value(NamedTuple):
+    """One document of the file as it was read."""
+
+    value: Any
+    line: int
+
+
+class _Place(NamedTuple):
+    """A document within its file: ``prefix`` is its path inside a List."""
+
+    value: Any
+    line: int
+    number: int
+    prefix: FieldPath
+
+
+def read_manifest(name: str, data: bytes, catalogue: Catalogue) -> Reading:
+    """Return what the file says; never raises for what is in it."""
+    try:
+        text = data.decode("utf-8-sig")
+        values = list(_json_values(text) if name.endswith(".json") else _yaml_values(text))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return _unreadable(Complaint(name, line, "is not UTF-8 text; store the file as UTF-8"))
+    except yamltext.Unreadable as error:
+        return _unreadable(Complaint(name, error.line, error.message))
+    reading, lines = Reading(), _Lines(text)
+    for place in _unfold(values):
+        _Document(name, place, lines, reading, catalogue).read()
+    return reading
+
+
+def _unreadable(complaint: Complaint) -> Reading:
+    return Reading(unnamed=True, complaints=[complaint])
+
+
+def _yaml_values(text: str) -> Iterator[_Value]:
+    return (_Value(document.value, document.line) for document in yamltext.documents(text))
+
+
+def _json_values(text: str) -> Iterator[_Value]:
+    """One JSON value after another, as kubectl takes them."""
+    decoder = json.JSONDecoder(object_pairs_hook=_unique)
+    position, line = 0, 1
+    while (start := _SPACE.match(text, position).end()) < len(text):  # type: ignore[union-attr]
+        line += text.count("\n", position, start)
+        try:
+            value, position = decoder.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            raise yamltext.Unreadable(error.msg, error.lineno) from None
+        except (_DuplicateKey, RecursionError) as error:
+            message = str(error) if isinstance(error, _DuplicateKey) else "nested too deep"
+            raise yamltext.Unreadable(message, line) from None
+        yield _Value(value, line)
+        line += text.count("\n", start, position)
+
+
+class _DuplicateKey(Exception):
+    """An object of JSON has a key twice."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _DuplicateKey(f'the key "{next(name for name in names if names.count(name) > 1)}" is given twice')
+    return value
+
+
+def _unfold(values: list[_Value]) -> Iterator[_Place]:
+    """Documents, and the items of Lists in their place."""
+    for number, (value, line) in enumerate(values, 1):
+        items = value.get("items") if isinstance(value, dict) else None
+        if isinstance(items, list) and str(value.get("kind")).endswith("List"):
+            for index, item in enumerate(items):
+                yield _Place(item, line, number, ("items", index))
+        elif value is not None:
+            yield _Place(value, line, number, ())
+
+
+class _Lines:
+    """Lines of fields, found by reading the text a second time, once something is wrong."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _documents(self) -> list[yamltext.Text]:
+        try:
+            return list(yamltext.documents(self._text, lines=True))
+        except yamltext.Unreadable:
+            return []  # JSON of a kind that YAML would not take
+
+    def of(self, place: _Place, path: FieldPath) -> int:
+        """Return the line of a field, or of what is nearest around it."""
+        if len(self._documents) < place.number:
+            return place.line
+        lines = self._documents[place.number - 1].lines
+        whole = place.prefix + path
+        nearest = (whole[:length] for length in range(len(whole), 0, -1))
+        return next((lines[each] for each in nearest if each in lines), place.line)
+
+
+class _Document:
+    """Reads one document into a Reading."""
+
+    def __init__(self, name: str, place: _Place, lines: _Lines, reading: Reading, catalogue: Catalogue) -> None:
+        self.name = name
+        self.place = place
+        self.lines = lines
+        self.reading = reading
+        self.catalogue = catalogue
+
+    def read(self) -> None:
+        document = self.place.value
+        if not isinstance(document, dict):
+            self._complain(Problem("expected an object with apiVersion, kind and metadata"), "")
+            self.reading.unnamed = True
+            return
+        kind = self._kind(document)
+        if kind is None:
+            return
+        key = _key(document, kind)
+        document.pop("status", None)  # it is ours to write
+        problems = kind.check(document)
+        if key is None:
+            self.reading.unnamed = True
+        elif key in self.reading.objects or key in self.reading.broken:
+            problems.append(self._twice(key))
+        elif not problems:
+            self._take(key, document, kind)
+        else:
+            self.reading.broken.add(key)
+        for problem in problems:
+            self._complain(problem, str(key or document["kind"]))
+
+    def _kind(self, document: dict[str, Any]) -> Kind | None:
+        """Return the document's kind; None when it is not to be read, with the reason noted."""
+        version, kind = document.get("apiVersion"), document.get("kind")
+        for name, value in (("apiVersion", version), ("kind", kind)):
+            if not isinstance(value, str) or not value:
+                self._complain(Problem("is required, as text", [name]), "")
+                self.reading.unnamed = True
+                return None
+        try:
+            found = self.catalogue.find(str(version), str(kind))
+        except errors.UnknownKind as error:
+            self._complain(Problem(str(error)), "")
+            self.reading.unnamed = True
+            return None
+        if found is None:
+            message = "is not read by Varnish Gateway and was ignored"
+            self.reading.ignored[f"{kind} of {version}"] = self._complaint(Problem(message), str(kind))
+        return found
+
+    def _take(self, key: Key, document: dict[str, Any], kind: Kind) -> None:
+        metadata = document["metadata"]
+        if kind.namespaced:
+            metadata.setdefault("namespace", DEFAULT_NAMESPACE)
+        else:
+            metadata.pop("namespace", None)
+        self.reading.objects[key] = Found(decode(document), self.place.line)
+
+    def _twice(self, key: Key) -> Problem:
+        first = self.reading.objects.get(key)
+        where = f" on line {first.line}" if first else " above"
+        return Problem(f"is already defined in this file{where}; that one stays, remove one of the two")
+
+    def _complain(self, problem: Problem, subject: str) -> None:
+        self.reading.complaints.append(self._complaint(problem, subject))
+
+    def _complaint(self, problem: Problem, subject: str) -> Complaint:
+        return Complaint(
+            file=self.name,
+            line=self.lines.of(self.place, problem.path),
+            message=problem.message,
+            object=subject,
+            document=self.place.number,
+            field=dotted(problem.path),
+        )
+
+
+def _key(document: dict[str, Any], kind: Kind) -> Key | None:
+    """Name the object as far as its document allows."""
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str) or not isinstance(metadata, dict):
+        return None
+    namespace = metadata.get("namespace") or DEFAULT_NAMESPACE
+    if not isinstance(namespace, str):
+        return None
+    return Key(document["kind"], namespace if kind.namespaced else "", name)

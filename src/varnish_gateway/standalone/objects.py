@@ -1,0 +1,144 @@
+"""The objects that a set of files defines.
+
+In:   what changed: for each changed file what it says now, or None when it is gone.
+Out:  ``Changes``: objects that are new, different or gone, and complaints.
+Pure. Promises:
+- A bad document freezes its object alone; a file that can't be read, or with a document
+  that can't be named, keeps every object that was last seen in it.
+- An object that several files define belongs to the one that had it first; when that one
+  lets it go, the next takes over.
+- Every namespace in use exists, and carries the label that Kubernetes gives it.
+- ``metadata.generation`` counts changes beyond metadata, unless the document says it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from varnish_gateway.api import Key, Namespace, Object
+from varnish_gateway.api.meta import Metadata
+from varnish_gateway.standalone.manifests import Complaint, Found, Reading
+
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+
+
+@dataclass
+class Changes:
+    """What a set of changed files comes to."""
+
+    objects: dict[Key, Object | None] = field(default_factory=dict)
+    complaints: list[Complaint] = field(default_factory=list)
+    ignored: list[Complaint] = field(default_factory=list)  # each kind once in a lifetime
+
+
+class Objects:
+    """Remembers what each file defines."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, dict[Key, Found]] = {}
+        self._owners: dict[Key, list[str]] = {}  # files that define an object, first come first
+        self._in_force: dict[Key, Object] = {}
+        self._namespaces: Counter[str] = Counter()  # objects in force by namespace
+        self._ignored: set[str] = set()
+
+    def update(self, readings: Mapping[str, Reading | None]) -> Changes:
+        """Take in what changed. Only the outcome counts: a renamed file is no duplicate."""
+        changes = Changes()
+        touched: dict[Key, None] = {}
+        for name, reading in readings.items():
+            touched.update(dict.fromkeys(self._put(name, reading)))
+        namespaces: dict[str, None] = {}
+        for key in touched:
+            self._settle(key, changes, namespaces)
+        for namespace in namespaces:
+            self._settle(Key("Namespace", "", namespace), changes, {})
+        for name, reading in readings.items():
+            if reading is not None:
+                self._complain(name, reading, changes)
+        return changes
+
+    def place_of(self, key: Key) -> str:
+        """Where an object in force is written, for messages; "" for one that is implied."""
+        if not (owners := self._owners.get(key)):
+            return ""
+        return f"{owners[0]}:{self._files[owners[0]][key].line}"
+
+    def _put(self, name: str, reading: Reading | None) -> list[Key]:
+        """Store what a file defines now; return the keys that may be different."""
+        before = self._files.get(name, {})
+        now = self._defined_now(before, reading)
+        for key in before.keys() - now.keys():
+            self._owners[key].remove(name)
+        for key in now.keys() - before.keys():
+            self._owners.setdefault(key, []).append(name)
+        if now:
+            self._files[name] = now
+        else:
+            self._files.pop(name, None)
+        return [*before, *(key for key in now if key not in before)]
+
+    @staticmethod
+    def _defined_now(before: Mapping[Key, Found], reading: Reading | None) -> dict[Key, Found]:
+        if reading is None:
+            return {}
+        frozen = before.keys() if reading.unnamed else before.keys() & reading.broken
+        kept = {key: before[key] for key in before if key in frozen}
+        return {**kept, **reading.objects}
+
+    def _settle(self, key: Key, changes: Changes, namespaces: dict[str, None]) -> None:
+        """Bring one object in force, or out of it, and note it if that is a change."""
+        before, now = self._in_force.get(key), self._wanted(key)
+        if now is not None:
+            now = _counted(now, before)
+        if now == before:
+            return
+        changes.objects[key] = now
+        if now is None:
+            del self._in_force[key]
+        else:
+            self._in_force[key] = now
+        if key.namespace:
+            self._namespaces[key.namespace] += (now is not None) - (before is not None)
+            namespaces[key.namespace] = None
+
+    def _wanted(self, key: Key) -> Object | None:
+        """Return what is to be in force under a key; a namespace in use is always there."""
+        owners = self._owners.get(key)
+        if not owners:
+            self._owners.pop(key, None)
+            if key.kind == "Namespace" and self._namespaces[key.name] > 0:
+                return _namespace(Metadata(name=key.name))
+            return None
+        obj = self._files[owners[0]][key].obj
+        return _namespace(obj.metadata) if key.kind == "Namespace" else obj
+
+    def _complain(self, name: str, reading: Reading, changes: Changes) -> None:
+        changes.complaints += reading.complaints
+        for key, found in reading.objects.items():
+            if (owners := self._owners[key])[0] != name:
+                first = f"{owners[0]}:{self._files[owners[0]][key].line}"
+                message = f"is already defined at {first}; that one stays, remove one of the two"
+                changes.complaints.append(Complaint(name, found.line, message, object=str(key)))
+        for kind, complaint in reading.ignored.items():
+            if kind not in self._ignored:
+                self._ignored.add(kind)
+                changes.ignored.append(complaint)
+
+
+def _namespace(metadata: Metadata) -> Namespace:
+    labels = {**metadata.labels, NAMESPACE_LABEL: metadata.name}
+    return Namespace(metadata=msgspec.structs.replace(metadata, labels=labels))
+
+
+def _counted(now: Object, before: Object | None) -> Object:
+    """Return the object with its generation, unless its document says one."""
+    if now.metadata.generation:
+        return now
+    generation = 1
+    if before is not None:
+        same_content = msgspec.structs.replace(now, metadata=before.metadata) == before
+        generation = before.metadata.generation + (not same_content)
+    metadata = msgspec.structs.replace(now.metadata, generation=generation)
+    return msgspec.structs.replace(now, metadata=metadata)

@@ -1,0 +1,201 @@
+"""The data plane of one Gateway, in this process.
+
+In:   what changed about the Gateway, and EndpointSlices.
+Out:  traffic, and a call of ``tell`` whenever it is known anew what serves.
+
+A task of its own brings varnishd to what is wanted; what comes while it is at work is taken
+together. Gateways do not wait for one another. Everything that this task logs carries the
+Gateway's name.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec import UNSET
+
+from varnish_gateway import errors
+from varnish_gateway.api import EndpointSlice, Key
+from varnish_gateway.chaperone import events
+from varnish_gateway.chaperone.dataplane import Change, DataPlane, Served
+from varnish_gateway.chaperone.settings import Settings
+from varnish_gateway.chaperone.sockets import parse_listen
+from varnish_gateway.emit.listen import varnish_listen
+from varnish_gateway.emit.routing import Shards
+from varnish_gateway.emit.vcl import main_vcl
+from varnish_gateway.ir import GatewayDelta, UserVclUnavailable, wire
+
+DRAIN_SECONDS = 5.0
+FIRST_RETRY_SECONDS = 0.1
+LAST_RETRY_SECONDS = 2.0
+
+GATEWAY: ContextVar[str] = ContextVar("gateway")
+"""The Gateway that a log record is about."""
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[Key, bool, str], None]
+"""Called with the Gateway, whether what is wanted serves, and what stands against it."""
+
+
+@dataclass
+class _Wanted:
+    """The whole of what is wanted, and which parts of it are not handed over yet."""
+
+    listeners: tuple[wire.Listener, ...] = ()
+    vcl: str | None = None
+    extra_args: tuple[str, ...] = ()
+    slices: dict[Key, EndpointSlice] = field(default_factory=dict)
+    shards: Shards = field(default_factory=Shards)
+    new_shards: dict[int, bytes | None] = field(default_factory=dict)
+    new_slices: dict[Key, EndpointSlice | None] = field(default_factory=dict)
+
+    def take(self, delta: GatewayDelta) -> None:
+        if delta.listeners is not None:
+            self.listeners = delta.listeners
+        if delta.parameters is not None:
+            self.extra_args = delta.parameters.varnishd_extra_args
+        if isinstance(delta.user_vcl, UserVclUnavailable):
+            state = "the last good one stays" if self.vcl else "nothing is served until it is there"
+            log.error("user VCL is not available, %s: %s", state, delta.user_vcl.reason)
+        elif delta.user_vcl is not UNSET:
+            self.vcl = main_vcl(delta.user_vcl)
+        self.new_shards |= self.shards.update(listeners=delta.listeners, routes=delta.routes)
+
+    def take_slices(self, slices: Mapping[Key, EndpointSlice | None]) -> None:
+        self.new_slices |= slices
+        for key, piece in slices.items():
+            if piece is None:
+                self.slices.pop(key, None)
+            else:
+                self.slices[key] = piece
+
+    def change(self, *, whole: bool) -> Change:
+        """Return what was not handed over yet, or everything for a new data plane."""
+        change = Change(
+            vcl=self.vcl,
+            sockets=parse_listen(varnish_listen(self.listeners, reload_port=0)),
+            routing=self.shards.all() if whole else self.new_shards,
+            slices=self.slices.copy() if whole else self.new_slices,
+        )
+        self.new_shards, self.new_slices = {}, {}
+        return change
+
+
+class Plane:
+    """Runs from its creation until it is closed."""
+
+    def __init__(self, key: Key, work_dir: Path, tell: Tell, *, after: asyncio.Task[None] | None = None) -> None:
+        """``after`` is what has to end first: a plane of the same Gateway that still drains."""
+        self.key = key
+        self._work_dir = work_dir
+        self._tell = tell
+        self._wanted = _Wanted()
+        self._wake = asyncio.Event()
+        self._data_plane: DataPlane | None = None
+        self._is_ending = False
+        self._retry_seconds = FIRST_RETRY_SECONDS
+        self.task = asyncio.create_task(self._run(after))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests are answered; a Gateway without a listener has none to answer."""
+        return self.served.ready if self.served is not None else not self._wanted.listeners
+
+    @property
+    def served(self) -> Served | None:
+        """What serves at this moment; None while no varnishd runs."""
+        return self._data_plane.served if self._data_plane is not None else None
+
+    def want(self, delta: GatewayDelta | None, slices: Mapping[Key, EndpointSlice | None]) -> None:
+        """Take in what changed; return at once."""
+        if delta is not None:
+            self._wanted.take(delta)
+        self._wanted.take_slices(slices)
+        self._wake.set()
+
+    async def drain(self) -> None:
+        """Wait until nobody is connected any more, but not for long."""
+        self._name_log()
+        self._is_ending = True
+        if self._data_plane is not None:
+            await self._data_plane.drain(DRAIN_SECONDS)
+
+    async def close(self) -> None:
+        """Stop varnishd."""
+        self._name_log()
+        self._is_ending = True
+        self.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
+        await self._stop()
+
+    def _name_log(self) -> None:
+        """Name the Gateway in all that this task, and those that it starts, say from now on."""
+        GATEWAY.set(f"{self.key.namespace}/{self.key.name}")
+
+    async def _run(self, after: asyncio.Task[None] | None) -> None:
+        self._name_log()
+        if after is not None:
+            await asyncio.wait({after})
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if not self._wanted.listeners:
+                await self._stop()
+                continue
+            if self._wanted.vcl is None:
+                self._tell(self.key, False, "the user VCL is not available")
+                continue
+            try:
+                await self._bring_about()
+                self._retry_seconds = FIRST_RETRY_SECONDS
+            except (errors.GatewayError, OSError) as error:
+                self._tell(self.key, False, f"{error}; it is tried again")
+                await self._stop()
+                asyncio.get_running_loop().call_later(self._retry_seconds, self._wake.set)
+                self._retry_seconds = min(self._retry_seconds * 2, LAST_RETRY_SECONDS)
+
+    async def _bring_about(self) -> None:
+        """Hand over what is wanted; a new varnishd where its arguments changed."""
+        if self._data_plane is not None and self._data_plane.settings.extra_args != self._wanted.extra_args:
+            log.warning("restarting varnishd: its arguments changed")
+            await self._stop()
+        is_new = self._data_plane is None
+        if self._data_plane is None:
+            self._data_plane = await self._start()
+        outcome = await self._data_plane.apply(self._wanted.change(whole=is_new))
+        self._tell(self.key, outcome.serves, "; ".join(map(str, outcome.problems)))
+
+    async def _start(self) -> DataPlane:
+        settings = Settings(
+            work_dir=self._work_dir,
+            sockets=parse_listen(varnish_listen(self._wanted.listeners, reload_port=0)),
+            extra_args=self._wanted.extra_args,
+            drain_seconds=DRAIN_SECONDS,
+            gateway_name=self.key.name,
+            namespace=self.key.namespace,
+        )
+        data_plane = DataPlane(settings)
+        data_plane.bus.subscribe(self._hear)
+        try:
+            await data_plane.start()
+        except BaseException:
+            await data_plane.stop(0)
+            raise
+        return data_plane
+
+    def _hear(self, event: events.Event) -> None:
+        """Tell what got well by itself, too."""
+        if isinstance(event, events.Ready) and self._data_plane is not None and not self._is_ending:
+            served = self._data_plane.served
+            self._tell(self.key, served.ready and not served.problems, served.reason or "; ".join(served.problems))
+
+    async def _stop(self) -> None:
+        data_plane, self._data_plane = self._data_plane, None
+        if data_plane is not None:
+            await data_plane.stop(0)

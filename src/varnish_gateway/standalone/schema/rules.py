@@ -1,0 +1,85 @@
+"""Compile the CEL rules of a schema (x-kubernetes-validations).
+
+In:   the rules of one schema node.
+Out:  a check of a value that follows the schema otherwise, or None when no rule remains.
+
+All rules of a node are evaluated as one program, because handing the value over to CEL
+costs more than a rule does; only when that one says no are they asked one by one. Values
+that were good are remembered: thousands of routes have the same parents and paths.
+Rules about oldSelf compare with the previous version of an object and are left out: a
+file has no previous version that a person could be held to.
+"""
+
+# ruff: noqa: ANN401  a document's values can be anything
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import cel
+import msgspec
+
+from varnish_gateway.standalone.schema.problem import Problem
+
+Check = Callable[[Any, list[Problem]], None]
+
+REMEMBERED = 1024
+
+_TRANSITION = re.compile(r"\boldSelf\b")
+# A field whose name is a reserved word of CEL is written __namespace__ in Kubernetes;
+# the library here takes such a name as it is.
+_ESCAPED = re.compile(r"\b__(\w+?)__\b")
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+# Kubernetes adds these to the standard functions of CEL.
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "isIP": _is_ip,
+    "split": lambda text, separator: text.split(separator),
+}
+
+
+def compile_rules(rules: Sequence[Mapping[str, str]], unusable: list[str]) -> Check | None:
+    """Return the check of all rules; those that CEL refuses are appended to unusable."""
+    programs = []
+    for rule in rules:
+        expression = _ESCAPED.sub(r"\1", rule["rule"])
+        if _TRANSITION.search(expression):
+            continue
+        try:
+            programs.append((cel.compile(expression), rule.get("message") or f"must hold: {expression}"))
+        except ValueError:
+            unusable.append(rule["rule"])
+    if not programs:
+        return None
+    together = cel.compile(" && ".join(f"({program.source})" for program, _ in programs))
+    good: set[bytes] = set()
+
+    def check(value: Any, problems: list[Problem]) -> None:
+        encoded = msgspec.json.encode(value)
+        if encoded in good:
+            return
+        if _holds(together, value):
+            if len(good) >= REMEMBERED:
+                good.clear()
+            good.add(encoded)
+            return
+        problems.extend(Problem(message) for program, message in programs if not _holds(program, value))
+
+    return check
+
+
+def _holds(program: cel.Program, value: Any) -> bool:
+    """Evaluate a rule; one that can't be evaluated does not hold, as in the API server."""
+    try:
+        return program.execute({"self": value, **_FUNCTIONS}) is True
+    except (KeyError, TypeError, ValueError, RuntimeError):
+        return False

@@ -1,0 +1,80 @@
+"""Which manifest files lie under the paths that a person gave.
+
+In:   paths of files and directories.
+Out:  their manifests (*.yaml, *.yml, *.json), directories with all below them.
+Hidden entries are passed over: editors' and ConfigMap mounts' own bookkeeping has such names.
+"""
+
+# ruff: noqa: PTH110, PTH112, PTH113, PTH116  strings: with thousands of files Path objects cost more than the work on them
+
+import logging
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from varnish_gateway import errors
+from varnish_gateway.standalone.manifests import SUFFIXES
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Tree:
+    """What lies under the roots at one moment."""
+
+    files: dict[str, None] = field(default_factory=dict)
+    directories: dict[str, None] = field(default_factory=dict)
+
+
+def check_roots(roots: Iterable[str]) -> None:
+    """Raise BadSettings for a path that is not there: most likely it is misspelt."""
+    for root in roots:
+        if not os.path.exists(root):
+            raise errors.BadSettings(f"{root}: no such file or directory")
+        if not os.path.isdir(root) and not root.endswith(SUFFIXES):
+            raise errors.BadSettings(f"{root}: is not a manifest; its name has to end in {', '.join(SUFFIXES)}")
+
+
+def scan(roots: Iterable[str]) -> Tree:
+    """Return the manifests and directories under roots, each once."""
+    tree, seen = Tree(), set[tuple[int, int]]()
+    for root in roots:
+        if os.path.isdir(root):
+            _descend(root, tree, seen)
+        elif os.path.isfile(root):
+            tree.files[root] = None
+    return tree
+
+
+def _descend(directory: str, tree: Tree, seen: set[tuple[int, int]]) -> None:
+    """Take a directory in, through symbolic links too, but never twice."""
+    try:
+        status = os.stat(directory)
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return  # gone since it was listed; whoever watches will be told
+    except OSError as error:
+        log.error("%s: can't be listed: %s", directory, error.strerror)  # noqa: TRY400  # no bug of ours
+        return
+    if (status.st_dev, status.st_ino) in seen:
+        return
+    seen.add((status.st_dev, status.st_ino))
+    tree.directories[directory] = None
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            _descend(entry.path, tree, seen)
+        elif entry.name.endswith(SUFFIXES) and entry.is_file():
+            tree.files[entry.path] = None
+
+
+def nearest_directory(path: str) -> tuple[str, str]:
+    """Return the nearest directory above path that exists, and the name in it that leads to path."""
+    parent, name = os.path.split(path)
+    parent = parent or "."
+    return (parent, name) if os.path.isdir(parent) or parent == path else nearest_directory(parent)
+
+
+def is_manifest(name: str) -> bool:
+    return name.endswith(SUFFIXES) and not name.startswith(".")

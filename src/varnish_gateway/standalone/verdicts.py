@@ -1,0 +1,76 @@
+"""Statuses in words.
+
+In:   the status of an object.
+Out:  one line for a person, and what in it is not as it should be.
+Pure. Programmed and other conditions that are not decided yet are nobody's fault.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from varnish_gateway.api import Key
+from varnish_gateway.ir import Condition, GatewayStatus, RouteStatus, Status
+
+_BAD_WHEN_TRUE = frozenset({"Conflicted", "OverlappingTLSConfig", "PartiallyInvalid"})
+
+
+class Fault(NamedTuple):
+    """A condition that says no, and about which part of the object."""
+
+    part: str
+    condition: Condition
+
+    def __str__(self) -> str:
+        condition = self.condition
+        state = "" if condition.type in _BAD_WHEN_TRUE else "not "
+        part = f"{self.part}: " if self.part else ""
+        message = f": {condition.message}" if condition.message else ""
+        return f"{part}{state}{condition.type} ({condition.reason}){message}"
+
+
+def faults(status: Status) -> list[Fault]:
+    """Return what a person has to look at, the whole object first."""
+    found = [Fault(part, condition) for part, condition in _conditions(status) if _is_fault(condition)]
+    # A listener that is not accepted is not programmed either: say it once.
+    refused = {fault.part for fault in found if fault.condition.type != "Programmed"}
+    return [fault for fault in found if fault.condition.type != "Programmed" or fault.part not in refused]
+
+
+def describe(key: Key, status: Status) -> str:
+    """Return ``HTTPRoute default/cafe: Accepted, ResolvedRefs`` or what is wrong."""
+    if found := faults(status):
+        return f"{key}: {'; '.join(map(str, found))}"
+    holding = dict.fromkeys(
+        condition.type for part, condition in _conditions(status) if condition.status == "True" and _is_of_whole(part)
+    )
+    return f"{key}: {', '.join(holding) or 'waiting'}{_counted(status)}"
+
+
+def _is_of_whole(part: str) -> bool:
+    return not part.startswith("listener ")
+
+
+def _counted(status: Status) -> str:
+    if not isinstance(status, GatewayStatus):
+        return ""
+    listeners = ", ".join(f"{each.name} {each.attached_routes}" for each in status.listeners)
+    return f"; routes by listener: {listeners}" if listeners else ""
+
+
+def _is_fault(condition: Condition) -> bool:
+    return condition.status == ("True" if condition.type in _BAD_WHEN_TRUE else "False")
+
+
+def _conditions(status: Status) -> Iterator[tuple[str, Condition]]:
+    """Yield every condition with the part of the object that it is about."""
+    if isinstance(status, RouteStatus):
+        several = len(status.parents) > 1
+        for parent in status.parents:
+            section = f"/{parent.parent_ref.section_name}" if parent.parent_ref.section_name else ""
+            part = f"parent {parent.parent_ref.name}{section}" if several else ""
+            yield from ((part, condition) for condition in parent.conditions)
+        return
+    yield from (("", condition) for condition in status.conditions)
+    if isinstance(status, GatewayStatus):
+        for listener in status.listeners:
+            yield from ((f"listener {listener.name}", condition) for condition in listener.conditions)

@@ -1,0 +1,213 @@
+"""Notice changes of manifests under the paths that a person gave.
+
+In:   paths of files and directories.
+Out:  the manifests there, and from then on sets of those that may have changed.
+
+A plain write, rename or removal of a manifest names that file alone. Everything else that
+can change what lies under the paths (directories, symbolic links, a lost event) is answered
+by looking at the whole tree again and comparing inode, size and time of every file.
+
+Files are read when their writer closes them or renames them into place, never while they
+are being written. Events that follow one another closely come out as one set; a single
+one waits ``SETTLE`` and no longer.
+"""
+
+# ruff: noqa: PTH116, PTH118  strings: with thousands of files Path objects cost more than the work on them
+
+import asyncio
+import errno
+import os
+import stat
+from collections.abc import Collection, Iterable, Mapping
+from typing import Self
+
+from asyncinotify import Event, Inotify, Mask
+
+from varnish_gateway import errors
+from varnish_gateway.standalone.tree import Tree, is_manifest, nearest_directory, scan
+
+SETTLE = 0.002
+LONGEST_BURST = 0.05
+_WRITTEN = Mask.CLOSE_WRITE | Mask.MOVED_TO | Mask.ATTRIB  # with other permissions it may be readable
+_REMOVED = Mask.DELETE | Mask.MOVED_FROM
+_LOST = Mask.Q_OVERFLOW | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
+_EVENTS = _WRITTEN | _REMOVED | Mask.CREATE | Mask.DELETE_SELF | Mask.MOVE_SELF
+
+Signature = tuple[int, int, int, int]
+
+
+class Watcher:
+    """Watches until it is closed. Use as a context manager."""
+
+    def __init__(self, roots: Iterable[str]) -> None:
+        self._roots = [os.path.normpath(root) for root in roots]
+        self._inotify = Inotify(cache_size=256, sync_timeout=0)
+        self._watched: dict[str, int] = {}  # directory → descriptor
+        self._directories: dict[int, str] = {}  # descriptor → directory
+        self._returns: dict[int, set[str]] = {}  # descriptor → names by which a root can come back
+        self._targets: dict[int, set[str]] = {}  # descriptor → names that symbolic links lead to
+        self._tree = Tree()
+        self._signatures: dict[str, Signature] = {}
+        try:
+            self._look()
+        except BaseException:
+            self._inotify.close()
+            raise
+
+    @property
+    def files(self) -> list[str]:
+        """The manifests that are there."""
+        return list(self._tree.files)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._inotify.close()
+
+    async def changed(self) -> set[str]:
+        """Wait for changes; return the manifests that may be different, new or gone."""
+        changed: set[str] = set()
+        while not changed:
+            changed = self._sort_out(await self._burst())
+        return changed
+
+    async def _burst(self) -> list[Event]:
+        """One event and those that follow it closely."""
+        events = [await self._inotify.get()]
+        end = asyncio.get_running_loop().time() + LONGEST_BURST
+        while asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(SETTLE)
+            more = [event for event in iter(self._inotify.sync_get, None) if event is not None]
+            if not more:
+                break
+            events += more
+        return events
+
+    def _sort_out(self, events: Iterable[Event]) -> set[str]:
+        """Name the files that events are about; look at everything where they don't tell."""
+        files: set[str] = set()
+        look_again = False
+        for event in events:
+            if event.mask & _LOST:
+                self._forget(event)
+                look_again = True
+            elif (path := self._path(event)) is None:
+                continue
+            elif self._is_plain(event, path):
+                if event.mask & (_WRITTEN | _REMOVED):
+                    files.add(path)
+                    look_again |= self._is_named(event, self._targets)
+            else:
+                look_again |= self._matters(event, path)
+        for path in files:
+            self._note(path)
+        return files | self._look() if look_again else files
+
+    def _path(self, event: Event) -> str | None:
+        directory = self._directories.get(event.watch.wd) if event.watch else None
+        return os.path.join(directory, str(event.name)) if directory is not None and event.name else None
+
+    def _is_plain(self, event: Event, path: str) -> bool:
+        """Whether the event tells all about one manifest."""
+        directory, name = os.path.split(path)
+        is_ours = path in self._tree.files or (is_manifest(name) and (directory or ".") in self._tree.directories)
+        if not is_ours or event.mask & Mask.ISDIR:
+            return False
+        return bool(event.mask & Mask.DELETE) or not _is_link(path)
+
+    def _matters(self, event: Event, path: str) -> bool:
+        """Whether an event that is not about a plain manifest may change the tree."""
+        if self._is_named(event, self._returns) or self._is_named(event, self._targets):
+            return True
+        directory, name = os.path.split(path)
+        if (directory or ".") not in self._tree.directories:
+            return False
+        # "..data" is how a ConfigMap mount swaps all its files at once
+        return (
+            bool(event.mask & Mask.ISDIR) or name.startswith("..") or path in self._tree.directories or _is_link(path)
+        )
+
+    @staticmethod
+    def _is_named(event: Event, names: Mapping[int, Collection[str]]) -> bool:
+        return event.watch is not None and str(event.name) in names.get(event.watch.wd, ())
+
+    def _forget(self, event: Event) -> None:
+        """Stop watching a directory that went away or moved: it is found again by its path, if at all."""
+        if event.watch is None or self._directories.pop(event.watch.wd, None) is None:
+            return
+        gone = event.watch.wd
+        self._watched = {directory: wd for directory, wd in self._watched.items() if wd != gone}
+        if event.mask & Mask.MOVE_SELF:
+            self._inotify.rm_watch(event.watch)
+
+    def _look(self) -> set[str]:
+        """Compare the tree with what was known; return the files that differ."""
+        is_settled = False
+        while not is_settled:
+            self._tree = scan(self._roots)
+            roots = dict.fromkeys(map(nearest_directory, self._roots))
+            targets = dict.fromkeys(
+                os.path.split(os.path.realpath(path)) for path in self._tree.files if _is_link(path)
+            )
+            outside = [directory for directory, _ in (*roots, *targets)]
+            # Listed before it was watched, a directory may have changed in between.
+            is_settled = not self._watch([*self._tree.directories, *outside])
+        self._returns, self._targets = self._by_descriptor(roots), self._by_descriptor(targets)
+        before, self._signatures = self._signatures, {}
+        for path in list(self._tree.files):
+            self._note(path)
+        after = self._signatures
+        return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+
+    def _by_descriptor(self, places: Iterable[tuple[str, str]]) -> dict[int, set[str]]:
+        names: dict[int, set[str]] = {}
+        for directory, name in places:
+            if directory in self._watched:
+                names.setdefault(self._watched[directory], set()).add(name)
+        return names
+
+    def _watch(self, directories: Iterable[str]) -> bool:
+        """Watch the directories that are not watched yet; say whether there were any."""
+        before = len(self._watched)
+        for directory in directories:
+            if directory in self._watched:
+                continue
+            try:
+                watch = self._inotify.add_watch(directory, _EVENTS | Mask.ONLYDIR)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                raise _explained(error, directory) from None
+            self._watched[directory] = watch.wd
+            # The same directory by another name: events carry the name that came first.
+            self._directories.setdefault(watch.wd, directory)
+        return len(self._watched) > before
+
+    def _note(self, path: str) -> None:
+        """Remember how a file looks now, and whether it is there."""
+        try:
+            status = os.stat(path)
+        except OSError:
+            self._signatures.pop(path, None)
+            self._tree.files.pop(path, None)
+            return
+        self._signatures[path] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        self._tree.files[path] = None
+
+
+def _is_link(path: str) -> bool:
+    """Tell a symbolic link or a second hard link: both come into being without a write."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISLNK(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink > 1)
+
+
+def _explained(error: OSError, directory: str) -> errors.BadSettings:
+    if error.errno == errno.ENOSPC:
+        return errors.BadSettings(
+            f"can't watch {directory}: the system's limit of watches is reached; raise fs.inotify.max_user_watches"
+        )
+    return errors.BadSettings(f"can't watch {directory}: {error.strerror}")

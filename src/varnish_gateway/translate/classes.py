@@ -1,0 +1,92 @@
+"""Translate GatewayClasses.
+
+In:   a GatewayClass, and the view for its parameters.
+Out:  Class: what its Gateways are configured with, and its status. None where it belongs
+      to another controller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from varnish_gateway import api, ir
+from varnish_gateway.api.varnish import GROUP
+from varnish_gateway.translate import parameters
+from varnish_gateway.translate.conditions import Problem, positive
+from varnish_gateway.translate.parameters import Configured
+
+if TYPE_CHECKING:
+    from varnish_gateway.api import Key
+    from varnish_gateway.api.gateway_networking import ParametersRef
+    from varnish_gateway.translate.options import Options
+    from varnish_gateway.translate.view import View
+
+FEATURES = tuple(
+    {"name": name}
+    for name in sorted(
+        (
+            "Gateway",
+            "GatewayAddressEmpty",
+            "GatewayHTTPListenerIsolation",
+            "GatewayPort8080",
+            "HTTPRoute",
+            "HTTPRoute303RedirectStatusCode",
+            "HTTPRoute307RedirectStatusCode",
+            "HTTPRoute308RedirectStatusCode",
+            "HTTPRouteBackendRequestHeaderModification",
+            "HTTPRouteDestinationPortMatching",
+            "HTTPRouteHostRewrite",
+            "HTTPRouteMethodMatching",
+            "HTTPRouteNamedRouteRule",
+            "HTTPRouteParentRefPort",
+            "HTTPRoutePathRedirect",
+            "HTTPRoutePathRewrite",
+            "HTTPRoutePortRedirect",
+            "HTTPRouteQueryParamMatching",
+            "HTTPRouteResponseHeaderModification",
+            "HTTPRouteSchemeRedirect",
+            "ReferenceGrant",
+        )
+    )
+)
+"""The features of the Gateway API that we support, as a status lists them."""
+
+
+class Class(Struct, frozen=True):
+    configured: Configured
+    status: ir.GatewayClassStatus | None  # None: assumed, there is no object
+
+
+PLAIN = Configured(ir.Parameters())
+ASSUMED = Class(PLAIN, None)
+
+
+def translate_class(key: Key, options: Options, view: View) -> Class | None:
+    """Return a GatewayClass of ours."""
+    found = view.find(api.GatewayClass, "", key.name)
+    if found is None or found.spec.controller_name != options.controller:
+        return None
+    ref = found.spec.parameters_ref
+    configured = _parameters(ref, view) if ref else PLAIN
+    accepted = positive("Accepted", configured.problem, found.metadata.generation)
+    return Class(configured, ir.GatewayClassStatus((accepted,), FEATURES))
+
+
+def _parameters(ref: ParametersRef, view: View) -> Configured:
+    if (ref.group, ref.kind) != (GROUP, "GatewayClassParameters"):
+        return _invalid(f"{ref.group or 'core'}/{ref.kind} is not supported; use {GROUP}/GatewayClassParameters")
+    if ref.namespace:
+        return _invalid("GatewayClassParameters have no namespace; remove it")
+    found = view.find(api.GatewayClassParameters, "", ref.name)
+    if found is None:
+        return _invalid(f"GatewayClassParameters {ref.name} does not exist")
+    return parameters.read(found, view)
+
+
+def _invalid(message: str) -> Configured:
+    message = f"parametersRef: {message}"
+    # The parameters may have asked for user VCL: what is in force has to stay there.
+    unavailable = ir.UserVclUnavailable("parametersRef", message)
+    return Configured(None, unavailable, Problem("InvalidParameters", message))

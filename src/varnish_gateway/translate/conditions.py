@@ -1,0 +1,62 @@
+"""Every condition that translation states.
+
+In:   what was found out, as problems with a reason of the Gateway API and a message that
+      says what to change.
+Out:  ir.Condition.
+Programmed is left Pending wherever something is to be served: see programmed.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from varnish_gateway.ir import Condition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Problem(Struct, frozen=True):
+    """Why something can't be done: a reason of the Gateway API, and a message for people."""
+
+    reason: str
+    message: str
+
+
+def positive(type_: str, problem: Problem | None, generation: int, *, message: str = "") -> Condition:
+    """Return a condition that is true, with its type as reason, unless there is a problem."""
+    if problem is None:
+        return Condition(type_, "True", type_, message, generation)
+    return Condition(type_, "False", problem.reason, problem.message, generation)
+
+
+def conflicted(problem: Problem | None, generation: int) -> Condition:
+    """Return Conflicted, which is true when there is a problem."""
+    if problem is None:
+        return Condition("Conflicted", "False", "NoConflicts", "", generation)
+    return Condition("Conflicted", "True", problem.reason, problem.message, generation)
+
+
+def unprogrammed(problem: Problem | None, generation: int) -> Condition:
+    """Return Programmed, as far as it can be known before something is served."""
+    if problem is None:
+        return Condition("Programmed", "Unknown", "Pending", "Waiting for the data plane", generation)
+    return Condition("Programmed", "False", problem.reason, problem.message, generation)
+
+
+def partially_invalid(problems: Sequence[Problem], generation: int) -> Condition:
+    """Return the condition of a route some of whose rules can't be served."""
+    message = "Dropped Rule(s), whose requests are answered with 500: " + joined(problems)
+    return Condition("PartiallyInvalid", "True", problems[0].reason, message, generation)
+
+
+def joined(problems: Sequence[Problem]) -> str:
+    """Return the messages of several problems as one."""
+    return "; ".join(problem.message for problem in problems)
+
+
+def summary(problems: Sequence[Problem]) -> Problem | None:
+    """Return one problem for several: the first one's reason, everyone's message."""
+    return Problem(problems[0].reason, joined(problems)) if problems else None

@@ -1,0 +1,146 @@
+"""Translate Gateways, in two steps.
+
+Draft:    a Gateway by itself: its class, its listeners judged.
+Settled:  the same among other Gateways: a port that an older one has is not available.
+          Routes look at the listeners of this.
+Both are None for a Gateway that is not ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from varnish_gateway import api, ir
+from varnish_gateway.translate import classes, listeners
+from varnish_gateway.translate.conditions import Problem, positive, unprogrammed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from varnish_gateway.api import Key
+    from varnish_gateway.ir import wire
+    from varnish_gateway.translate.listeners import Listener
+    from varnish_gateway.translate.options import Options
+    from varnish_gateway.translate.parameters import Configured
+    from varnish_gateway.translate.view import View
+
+
+class Draft(Struct, frozen=True):
+    generation: int
+    created: int
+    listeners: tuple[Listener, ...]
+    configured: Configured
+    refused: Problem | None  # Accepted
+    unusable: Problem | None  # Programmed
+
+    @property
+    def ports(self) -> frozenset[int]:
+        """The ports that it would open if it were alone."""
+        return frozenset(listener.port for listener in self.listeners if listener.refused is None)
+
+
+class Settled(Struct, frozen=True):
+    key: Key
+    listeners: tuple[Listener, ...]
+    draft: Draft
+
+
+def draft(key: Key, options: Options, view: View) -> Draft | None:
+    """Return a Gateway of ours by itself."""
+    gateway = view.find(api.Gateway, key.namespace, key.name)
+    if gateway is None:
+        return None
+    wanted = gateway.spec.gateway_class_name
+    found = view.gateway_class(wanted)
+    if found is None and options.assume_class and wanted == options.class_name and view.classless():
+        found = classes.ASSUMED
+    if found is None:
+        return None
+    judged = listeners.judge(gateway.spec.listeners, reserved_ports=options.reserved_ports)
+    refused = _refusal(gateway)
+    if refused is not None:
+        judged = tuple(listeners.refuse(listener, refused) for listener in judged)
+    return Draft(
+        generation=gateway.metadata.generation,
+        created=gateway.created,
+        listeners=judged,
+        configured=found.configured,
+        # A class at fault does not stop what is in force; a Gateway that asks for what we don't have is not served.
+        refused=refused or found.configured.problem,
+        unusable=_unusable_address(gateway),
+    )
+
+
+def settle(key: Key, options: Options, view: View) -> Settled | None:
+    """Return a Gateway of ours among the others."""
+    found = view.draft(key)
+    if found is None:
+        return None
+    if not options.one_machine:
+        return Settled(key, found.listeners, found)
+    return Settled(key, tuple(_settle(listener, key, view) for listener in found.listeners), found)
+
+
+def served(gateway: Settled) -> tuple[wire.Listener, ...]:
+    """Return the listeners that are to be served."""
+    return tuple(listeners.to_wire(listener) for listener in gateway.listeners if listener.refused is None)
+
+
+def status_of(gateway: Settled, attached: Mapping[str, int]) -> ir.GatewayStatus:
+    """Return the status of a Gateway, with Programmed left open where something is served."""
+    generation = gateway.draft.generation
+    refused = gateway.draft.refused
+    faulty = [listener for listener in gateway.listeners if listener.refused is not None]
+    if refused is None and len(faulty) == len(gateway.listeners):
+        refused = Problem("ListenersNotValid", f"no listener can be served: {_names(faulty)}")
+    accepted = positive("Accepted", refused, generation)
+    if refused is None and faulty:
+        message = f"not served, see their conditions: {_names(faulty)}"
+        accepted = ir.Condition("Accepted", "True", "ListenersNotValid", message, generation)
+    unusable = Problem("Invalid", refused.message) if refused else gateway.draft.unusable
+    return ir.GatewayStatus(
+        addresses=(),
+        conditions=(accepted, unprogrammed(unusable, generation), _resolved(gateway)),
+        listeners=tuple(
+            listeners.status_of(listener, attached.get(listener.name, 0), generation) for listener in gateway.listeners
+        ),
+    )
+
+
+def _settle(listener: Listener, key: Key, view: View) -> Listener:
+    if listener.refused is not None or (owner := view.port_owner(listener.port)) in (None, key):
+        return listener
+    return listeners.refuse(
+        listener, Problem("PortUnavailable", f"port {listener.port} belongs to {owner}, by age or name")
+    )
+
+
+def _refusal(gateway: api.Gateway) -> Problem | None:
+    for address in gateway.spec.addresses:
+        if address.type not in ("IPAddress", "Hostname"):
+            return Problem("UnsupportedAddress", f"addresses of the type {address.type} are not supported")
+    infrastructure = gateway.spec.infrastructure
+    if infrastructure is not None and infrastructure.parameters_ref is not None:
+        message = "infrastructure.parametersRef is not supported; use the GatewayClass's parametersRef"
+        return Problem("InvalidParameters", message)
+    return None
+
+
+def _unusable_address(gateway: api.Gateway) -> Problem | None:
+    asked = [address.value for address in gateway.spec.addresses if address.value]
+    if not asked:
+        return None
+    message = f"addresses can't be chosen ({', '.join(asked)}): listeners are served on every address"
+    return Problem("AddressNotUsable", message)
+
+
+def _resolved(gateway: Settled) -> ir.Condition:
+    unresolved = [listener for listener in gateway.listeners if listener.unresolved is not None]
+    problem = Problem("ListenersNotResolved", f"see the conditions of: {_names(unresolved)}") if unresolved else None
+    return positive("ResolvedRefs", problem, gateway.draft.generation)
+
+
+def _names(of: Collection[Listener]) -> str:
+    return ", ".join(listener.name for listener in of) or "there is none"

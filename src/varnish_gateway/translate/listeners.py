@@ -1,0 +1,139 @@
+"""Judge the listeners of one Gateway.
+
+In:   the listeners of its spec, and ports that are not for listeners.
+Out:  Listener: what routes have to know, and the problems that become its conditions.
+Nothing here looks at another Gateway: see ports.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
+from varnish_gateway.api.gateway_networking import RouteGroupKind, RouteNamespaces
+from varnish_gateway.ir import ListenerStatus, RouteKind, wire
+from varnish_gateway.translate import hostnames
+from varnish_gateway.translate.conditions import Problem, conflicted, positive, unprogrammed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from varnish_gateway.api.gateway_networking import Listener as ListenerSpec
+
+HTTP_ROUTE = RouteGroupKind(kind="HTTPRoute")
+_FAMILIES = {"HTTP": "cleartext", "HTTPS": "TLS", "TLS": "TLS"}
+"""Protocols that can share a port with others of their family only."""
+
+
+class Listener(Struct, frozen=True):
+    """A listener, judged. It is served unless it is refused."""
+
+    name: str
+    port: int
+    hostname: str
+    kinds: tuple[RouteGroupKind, ...]
+    namespaces: RouteNamespaces
+    refused: Problem | None = None  # Accepted
+    conflict: Problem | None = None  # Conflicted
+    unresolved: Problem | None = None  # ResolvedRefs
+
+
+def judge(specs: Sequence[ListenerSpec], *, reserved_ports: Collection[int]) -> tuple[Listener, ...]:
+    """Return the listeners of a Gateway, each with its problems."""
+    families = {port: _families(specs, port) for port in {spec.port for spec in specs}}
+    twins = Counter(_identity(spec) for spec in specs)
+    return tuple(
+        _judged(
+            spec,
+            _conflict(spec, families[spec.port], twins),
+            _refusal(spec, reserved_ports),
+        )
+        for spec in specs
+    )
+
+
+def refuse(listener: Listener, problem: Problem) -> Listener:
+    """Return the listener refused."""
+    return structs.replace(listener, refused=problem)
+
+
+def to_wire(listener: Listener) -> wire.Listener:
+    """Return a served listener as ghost knows it. Listeners on one port share its socket."""
+    return wire.Listener(
+        name=listener.name, socket=f"http-{listener.port}", port=listener.port, hostname=listener.hostname
+    )
+
+
+def status_of(listener: Listener, attached_routes: int, generation: int) -> ListenerStatus:
+    """Return the status of a listener, with Programmed left open where it is served."""
+    invalid = listener.conflict or (Problem("Invalid", listener.refused.message) if listener.refused else None)
+    return ListenerStatus(
+        listener.name,
+        tuple(RouteKind(kind.group, kind.kind) for kind in listener.kinds),
+        attached_routes,
+        (
+            positive("Accepted", listener.refused, generation),
+            unprogrammed(invalid, generation),
+            positive("ResolvedRefs", listener.unresolved, generation),
+            conflicted(listener.conflict, generation),
+        ),
+    )
+
+
+def _judged(spec: ListenerSpec, conflict: Problem | None, refused: Problem | None) -> Listener:
+    kinds, unresolved = _kinds(spec)
+    return Listener(
+        name=spec.name,
+        port=spec.port,
+        hostname=hostnames.normal(spec.hostname),
+        kinds=kinds,
+        namespaces=spec.allowed_routes.namespaces,
+        refused=conflict or refused,
+        conflict=conflict,
+        unresolved=unresolved,
+    )
+
+
+def _kinds(spec: ListenerSpec) -> tuple[tuple[RouteGroupKind, ...], Problem | None]:
+    supported = (HTTP_ROUTE,) if spec.protocol == "HTTP" else ()
+    asked = spec.allowed_routes.kinds
+    if not asked:
+        return supported, None
+    strange = [f"{kind.group}/{kind.kind}" for kind in asked if kind not in supported]
+    kinds = tuple(kind for kind in dict.fromkeys(asked) if kind in supported)
+    if not strange:
+        return kinds, None
+    return kinds, Problem(
+        "InvalidRouteKinds", f"routes of kind {', '.join(strange)} are not supported on this listener"
+    )
+
+
+def _refusal(spec: ListenerSpec, reserved_ports: Collection[int]) -> Problem | None:
+    if spec.protocol == "HTTPS":
+        return Problem("UnsupportedProtocol", "HTTPS is not served yet; use a listener with the protocol HTTP")
+    if spec.protocol != "HTTP":
+        return Problem("UnsupportedProtocol", f"the protocol {spec.protocol} is not supported; use HTTP")
+    if spec.port in reserved_ports:
+        return Problem("PortUnavailable", f"port {spec.port} is used by the gateway itself; choose another one")
+    return None
+
+
+def _identity(spec: ListenerSpec) -> tuple[int, str, str]:
+    return spec.port, spec.protocol, hostnames.normal(spec.hostname)
+
+
+def _families(specs: Sequence[ListenerSpec], port: int) -> frozenset[str]:
+    return frozenset(_FAMILIES[spec.protocol] for spec in specs if spec.port == port and spec.protocol in _FAMILIES)
+
+
+def _conflict(spec: ListenerSpec, families: frozenset[str], twins: Counter[tuple[int, str, str]]) -> Problem | None:
+    if spec.protocol in _FAMILIES and len(families) > 1:
+        return Problem("ProtocolConflict", f"other listeners on port {spec.port} speak a protocol that can't share it")
+    if twins[_identity(spec)] > 1:
+        return Problem(
+            "HostnameConflict",
+            f"another listener on port {spec.port} has the same hostname ({hostnames.normal(spec.hostname)})",
+        )
+    return None

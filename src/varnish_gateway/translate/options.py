@@ -1,0 +1,39 @@
+"""What a translator is told about the place that it works for."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from msgspec import Struct
+
+CONTROLLER = "varnish-software.com/gateway"
+RESERVED_PORTS = frozenset({1969, 6082, 8081, 9000})
+"""Reload, varnishd's command line, health and dashboard."""
+
+
+class Settings(TypedDict, total=False):
+    """Options as keyword arguments."""
+
+    controller: str
+    class_name: str
+    assume_class: bool
+    allow_external_name: bool
+    one_machine: bool
+    reserved_ports: frozenset[int]
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """Settings of a translator.
+
+    ``assume_class``: without any GatewayClass, Gateways of the class ``class_name`` are ours.
+    ``allow_external_name``: backends may be ExternalName Services.
+    ``one_machine``: all Gateways share the ports of one machine, and there is no other controller.
+    ``reserved_ports`` are not for listeners.
+    """
+
+    controller: str = CONTROLLER
+    class_name: str = "varnish"
+    assume_class: bool = False
+    allow_external_name: bool = False
+    one_machine: bool = False
+    reserved_ports: frozenset[int] = RESERVED_PORTS

@@ -1,0 +1,31 @@
+from varnish_gateway import api
+
+
+def test_a_slice_names_its_service():
+    slice_ = api.decode(
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": False}}],
+            "ports": [{"name": "http", "port": 8080}],
+        }
+    )
+    assert slice_.service == "web"
+    assert slice_.endpoints[0].conditions.ready is False
+    assert slice_.ports[0].port == 8080
+
+
+def test_a_slice_of_no_service_and_without_anything():
+    slice_ = api.decode(
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": "x"},
+            "addressType": "IPv6",
+            "endpoints": None,
+            "ports": None,
+        }
+    )
+    assert slice_.service is None

@@ -1,0 +1,117 @@
+import json
+
+import pytest
+
+from varnish_gateway.chaperone.plainfiles import PlainFiles
+from varnish_gateway.chaperone.settings import Settings
+from varnish_gateway.chaperone.sockets import parse_listen
+from varnish_gateway.chaperone.watch import directories
+
+ROUTING = {"version": 1, "vhosts": {"a.example.com": {"service": "a", "port": 80}}}
+SLICE = """
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: %s, namespace: default, labels: {kubernetes.io/service-name: a}}
+addressType: IPv4
+ports: [{port: 80}]
+endpoints: [{addresses: [10.0.0.1]}]
+"""
+
+
+@pytest.fixture
+def settings(tmp_path):
+    (tmp_path / "endpoints").mkdir()
+    return Settings(
+        work_dir=tmp_path / "work",
+        sockets=parse_listen(""),
+        vcl_path=tmp_path / "main.vcl",
+        routing_path=tmp_path / "routing.json",
+        ghost_config_path=tmp_path / "ghost.json",
+        endpoints_path=tmp_path / "endpoints",
+    )
+
+
+def names(change):
+    return {key.name: piece is not None for key, piece in change.slices.items()}
+
+
+def test_only_changes_are_read(settings, tmp_path):
+    (tmp_path / "main.vcl").write_text("vcl 4.1;")
+    (tmp_path / "routing.json").write_text(json.dumps(ROUTING))
+    files = PlainFiles(settings)
+    first = files.read()
+    assert first.vcl == "vcl 4.1;"
+    assert list(first.routing) == [0]
+    second = files.read()
+    assert (second.vcl, second.routing, second.slices, second.bundle) == (None, {}, {}, None)
+
+
+def test_a_file_written_by_rename_is_read(settings, tmp_path):
+    (tmp_path / "main.vcl").write_text("one")
+    files = PlainFiles(settings)
+    files.read()
+    (tmp_path / "new").write_text("two")
+    (tmp_path / "new").rename(tmp_path / "main.vcl")
+    assert files.read().vcl == "two"
+
+
+def test_a_half_written_file_keeps_its_last_good_content(settings, tmp_path, caplog):
+    routing = tmp_path / "routing.json"
+    routing.write_text(json.dumps(ROUTING))
+    files = PlainFiles(settings)
+    files.read()
+    routing.write_text(json.dumps(ROUTING)[:-5])
+    assert files.read().routing == {}
+    assert "routing.json: " in caplog.text
+    routing.write_text(json.dumps({"version": 1}))
+    assert list(files.read().routing) == [0]
+
+
+def test_endpoint_slices_come_move_and_go(settings, tmp_path):
+    one, two = tmp_path / "endpoints" / "1.yaml", tmp_path / "endpoints" / "2.yml"
+    one.write_text(SLICE % "x" + "---" + SLICE % "y")
+    files = PlainFiles(settings)
+    assert names(files.read()) == {"x": True, "y": True}
+    one.write_text(SLICE % "x")
+    assert names(files.read()) == {"x": True, "y": False}
+    two.write_text(SLICE % "x")
+    one.unlink()
+    assert names(files.read()) == {"x": True}
+    two.unlink()
+    assert names(files.read()) == {"x": False}
+
+
+def test_a_bad_manifest_freezes_itself_alone(settings, tmp_path, caplog):
+    one, two = tmp_path / "endpoints" / "1.yaml", tmp_path / "endpoints" / "2.yaml"
+    one.write_text(SLICE % "x")
+    files = PlainFiles(settings)
+    files.read()
+    one.write_text("a: [")
+    two.write_text(SLICE % "y")
+    assert names(files.read()) == {"y": True}
+    assert "1.yaml" in caplog.text
+
+
+def test_without_routing_a_hand_written_ghost_json_is_used(settings, tmp_path):
+    ghost = tmp_path / "ghost.json"
+    ghost.write_text('{"version": 1, "vhosts": {}}')
+    files = PlainFiles(settings)
+    assert files.by_hand
+    assert files.read().bundle.manifest == ghost.read_bytes()
+    ghost.write_text("{")
+    assert files.read().bundle is None
+
+
+def test_with_routing_ghost_json_is_ours(settings, tmp_path):
+    (tmp_path / "ghost.json").write_text('{"version": 1, "vhosts": {}}')
+    (tmp_path / "routing.json").write_text(json.dumps(ROUTING))
+    assert not PlainFiles(settings).by_hand
+
+
+def test_directories_to_watch(tmp_path):
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    assert directories([tmp_path / "d", tmp_path / "no" / "such" / "file"]) == {
+        tmp_path,
+        tmp_path / "d",
+        tmp_path / "d" / "e",
+    }

@@ -1,0 +1,65 @@
+import asyncio
+import time
+
+import pytest
+
+from varnish_gateway.chaperone import resolve
+
+
+class Names:
+    """Answers lookups from a table; a name that is not in it can't be resolved."""
+
+    def __init__(self):
+        self.table, self.changes = {}, []
+
+    async def lookup(self, host):
+        if host not in self.table:
+            raise OSError("no such name")
+        return self.table[host]
+
+    async def until(self, change):
+        deadline = time.monotonic() + 5
+        while change not in self.changes:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def names(monkeypatch):
+    names = Names()
+    monkeypatch.setattr(resolve, "lookup", names.lookup)
+    monkeypatch.setattr(resolve, "REFRESH_SECONDS", 0.005)
+    monkeypatch.setattr(resolve, "RETRY_SECONDS", 0.005)
+    return names
+
+
+async def test_a_name_is_followed_and_keeps_its_last_good_addresses(names):
+    names.table["a"] = ("192.0.2.1",)
+    resolver = resolve.Resolver(names.changes.append)
+    resolver.want({"a"})
+    await names.until({"a": ("192.0.2.1",)})
+    del names.table["a"]
+    await asyncio.sleep(0.02)
+    assert names.changes == [{"a": ("192.0.2.1",)}]
+    names.table["a"] = ("192.0.2.2",)
+    await names.until({"a": ("192.0.2.2",)})
+    await resolver.close()
+
+
+async def test_a_name_that_nobody_wants_is_not_asked_any_more(names):
+    names.table |= {"a": ("192.0.2.1",), "b": ("192.0.2.2",)}
+    resolver = resolve.Resolver(names.changes.append)
+    resolver.want({"a", "b"})
+    await names.until({"b": ("192.0.2.2",)})
+    resolver.want({"a"})
+    names.table["b"] = ("192.0.2.3",)
+    names.table["a"] = ("192.0.2.4",)
+    await names.until({"a": ("192.0.2.4",)})
+    assert {"b": ("192.0.2.3",)} not in names.changes
+    await resolver.close()
+
+
+async def test_lookup_asks_the_system():
+    assert "127.0.0.1" in await resolve.lookup("127.0.0.1")
+    with pytest.raises(OSError, match=r"."):
+        await resolve.lookup("no-such-name.invalid")

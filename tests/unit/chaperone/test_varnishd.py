@@ -1,0 +1,37 @@
+from pathlib import Path
+
+from varnish_gateway.chaperone.settings import Settings
+from varnish_gateway.chaperone.sockets import parse_listen
+from varnish_gateway.chaperone.varnishd import arguments, end_leftover
+from varnish_gateway.chaperone.workdir import Layout
+
+LAYOUT = Layout(
+    secret_path=Path("/w/secret"),
+    secret=b"s",
+    vmod_dir=Path("/w/vmods"),
+    vcl_dir=Path("/w/vcl"),
+    varnish_dir=Path("/w/v"),
+    ghost_config_path=Path("/w/ghost.json"),
+)
+
+
+def test_the_command_line_has_no_vcl_and_the_users_words_last():
+    settings = Settings(
+        work_dir=Path("/w"),
+        sockets=parse_listen("http-80=:80,http"),
+        storage=("malloc,1m", "big=malloc,2m"),
+        extra_args=("-p", "default_ttl=1"),
+    )
+    argv = arguments(settings, LAYOUT, settings.sockets.served, 6082)
+    assert " ".join(argv) == (
+        "varnishd -F -f  -M 127.0.0.1:6082 -S /w/secret -n /w/v"
+        " -a ghost-reload=127.0.0.1:1969,http -a http-80=:80,http"
+        " -s malloc,1m -s big=malloc,2m -p feature=+http2 -p default_ttl=1"
+    )
+
+
+async def test_a_pid_that_is_not_our_varnishd_is_left_alone(tmp_path):
+    await end_leftover(tmp_path)
+    (tmp_path / "_.pid").write_text("1\n")
+    await end_leftover(tmp_path)
+    assert (tmp_path / "_.pid").exists()

@@ -1,0 +1,104 @@
+"""Shards: what changed and nothing else, the same content whatever the history."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from varnish_gateway.api import Key
+from varnish_gateway.emit.routing import PER_SHARD, Shards, shard_of
+from varnish_gateway.ir import wire
+
+
+def route(name: str, created: int = 0) -> wire.Route:
+    return wire.Route(
+        namespace="default",
+        name=name,
+        created=created,
+        attachments=(wire.Attachment(listener="http"),),
+        rules=(wire.Rule(backends=(wire.Backend(service="default/tea", port=80),)),),
+    )
+
+
+def key(name: str) -> Key:
+    return Key("HTTPRoute", "default", name)
+
+
+def routes(*names: str) -> dict[Key, wire.Route | None]:
+    return {key(name): route(name) for name in names}
+
+
+def decoded(shards: dict[int, bytes]) -> dict[str, wire.Route]:
+    """Return every route of the shards, each seen in the shard that it belongs to."""
+    found = {}
+    for number, encoded in shards.items():
+        shard = msgspec.json.decode(encoded, type=wire.Routing)
+        assert (shard.shard, shard.shards) == (number, len(shards))
+        for one in shard.routes:
+            assert shard_of(one.namespace, one.name, shard.shards) == number
+            found[one.name] = one
+    return found
+
+
+def test_a_small_gateway_is_one_shard_with_its_listeners():
+    listener = wire.Listener(name="http", socket="http-80", port=80)
+    changed = Shards().update(listeners=(listener,), routes=routes("tea"))
+    assert list(changed) == [0]
+    shard = msgspec.json.decode(changed[0], type=wire.Routing)
+    assert shard == wire.Routing(version=2, listeners=(listener,), routes=(route("tea"),))
+
+
+def test_an_empty_gateway_is_a_valid_shard():
+    assert msgspec.json.decode(Shards().all()[0], type=wire.Routing) == wire.Routing(version=2)
+
+
+def test_the_same_again_changes_nothing():
+    shards = Shards()
+    shards.update(listeners=(), routes=routes("tea"))
+    assert shards.update(listeners=(), routes=routes("tea")) == {}
+
+
+def test_one_change_touches_one_shard():
+    shards = Shards()
+    shards.update(routes=routes(*(f"r{n}" for n in range(1000))))
+    changed = shards.update(routes={key("r7"): route("r7", created=5)})
+    assert list(changed) == [shard_of("default", "r7", 16)]
+
+
+def test_a_removed_route_is_gone():
+    shards = Shards()
+    shards.update(routes=routes("tea", "coffee"))
+    shards.update(routes={key("tea"): None})
+    assert set(decoded(shards.all())) == {"coffee"}
+
+
+def test_removing_what_was_never_there_changes_nothing():
+    assert Shards().update(routes={key("tea"): None}) == {}
+
+
+def test_shards_that_are_no_longer_needed_are_said_to_be_gone():
+    shards = Shards()
+    many = routes(*(f"r{n}" for n in range(PER_SHARD * 2 + 1)))
+    assert len(shards.update(routes=many)) == 4
+    changed = shards.update(routes=dict.fromkeys(many))
+    assert [number for number, encoded in changed.items() if encoded is None] == [1, 2, 3]
+
+
+def test_a_route_at_the_boundary_does_not_reshuffle_everything():
+    shards = Shards()
+    shards.update(routes=routes(*(f"r{n}" for n in range(PER_SHARD + 1))))
+    assert len(shards.update(routes={key("r0"): None})) == 1
+    assert len(shards.update(routes=routes("r0"))) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 3)), max_size=400))
+def test_what_is_held_is_what_was_put_last(steps):
+    shards, expected, published = Shards(), {}, dict(Shards().all())
+    for number, kind in steps:
+        name = f"r{number}"
+        value = route(name, created=kind) if kind else None
+        changed = shards.update(routes={key(name): value})
+        published.update(changed)
+        published = {n: encoded for n, encoded in published.items() if encoded is not None}
+        expected[name] = value
+    assert decoded(published) == {name: value for name, value in expected.items() if value}
+    assert published == shards.all()

@@ -1,0 +1,168 @@
+"""Files to data planes, with planes that only note what they are told."""
+
+# ruff: noqa: ASYNC110  waiting for what another task does, with a deadline
+
+import asyncio
+import logging
+
+import pytest
+
+from varnish_gateway import errors
+from varnish_gateway.api import Key
+from varnish_gateway.standalone import engine as module
+from varnish_gateway.standalone.engine import MANY, Engine
+
+CAFE, OTHER = Key("Gateway", "default", "cafe"), Key("Gateway", "default", "other")
+
+
+class Recorder:
+    """Stands for Plane."""
+
+    def __init__(self, key, work_dir, tell, *, after):
+        self.after = after
+        self.key, self.work_dir, self.tell = key, work_dir, tell
+        self.wanted: list[tuple[object, object]] = []
+        self.closed = False
+        self.task = asyncio.get_running_loop().create_future()
+
+    def want(self, delta, slices) -> None:
+        self.wanted.append((delta, dict(slices)))
+
+    async def drain(self) -> None: ...
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def _planes_that_note(monkeypatch):
+    monkeypatch.setattr(module, "Plane", Recorder)
+
+
+@pytest.fixture
+def conf(tmp_path):
+    (tmp_path / "gateway.yaml").write_text(gateway("cafe", 8080))
+    return tmp_path
+
+
+@pytest.fixture
+async def engine(conf):
+    return Engine([str(conf)], conf / "work")
+
+
+def gateway(name: str, port: int) -> str:
+    return (
+        f"apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: {name}}}\n"
+        f"spec: {{gatewayClassName: varnish, listeners: [{{name: http, port: {port}, protocol: HTTP}}]}}\n"
+    )
+
+
+def route(name: str) -> str:
+    return (
+        f"apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: {name}}}\n"
+        f"spec: {{parentRefs: [{{name: cafe}}], rules: [{{}}]}}\n"
+    )
+
+
+def endpoints(port: int) -> str:
+    return (
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
+        "metadata: {name: tea, labels: {kubernetes.io/service-name: tea}}\n"
+        f"addressType: IPv4\nendpoints: [{{addresses: [127.0.0.1]}}]\nports: [{{port: {port}}}]\n"
+    )
+
+
+def take(engine: Engine, conf, **files: str | None) -> None:
+    for name, text in files.items():
+        path = conf / f"{name}.yaml"
+        path.unlink() if text is None else path.write_text(text)
+    engine.take([str(conf / f"{name}.yaml") for name in files])
+
+
+async def test_a_plane_for_each_gateway(engine, conf):
+    take(engine, conf, gateway=gateway("cafe", 8080), other=gateway("other", 8081))
+    assert engine.planes.keys() == {CAFE, OTHER}
+    assert engine.planes[CAFE].work_dir.name == "default.cafe"
+    take(engine, conf, route=route("a"))
+    assert (len(engine.planes[CAFE].wanted), len(engine.planes[OTHER].wanted)) == (2, 1), "only what changed"
+    other = engine.planes[OTHER]
+    take(engine, conf, other=None)
+    assert engine.planes.keys() == {CAFE}
+    take(engine, conf, other=gateway("other", 8081))
+    assert engine.planes[OTHER].after is not None, "one of the same name waits for the first one's end"
+    await engine.close()
+    assert other.closed
+    assert engine.planes[OTHER].closed
+
+
+async def test_endpoints_reach_every_plane(engine, conf):
+    slice_key = Key("EndpointSlice", "default", "tea")
+    take(engine, conf, gateway=gateway("cafe", 8080), tea=endpoints(9000))
+    assert engine.planes[CAFE].wanted[0][1][slice_key].ports[0].port == 9000
+    take(engine, conf, tea=endpoints(9001))
+    delta, slices = engine.planes[CAFE].wanted[1]
+    assert delta is None
+    assert slices[slice_key].ports[0].port == 9001
+    take(engine, conf, other=gateway("other", 8081))
+    assert engine.planes[OTHER].wanted[0][1][slice_key].ports[0].port == 9001, "what was there before it"
+    take(engine, conf, tea=None)
+    assert engine.planes[CAFE].wanted[-1][1] == {slice_key: None}
+    take(engine, conf, third=gateway("third", 8082))
+    assert engine.planes[CAFE._replace(name="third")].wanted[0][1] == {}
+
+
+async def test_statuses_are_said_when_they_change(engine, conf, caplog):
+    caplog.set_level(logging.INFO)
+    take(engine, conf, gateway=gateway("cafe", 8080), route=route("a"))
+    assert "HTTPRoute default/a: Accepted, ResolvedRefs" in caplog.messages
+    caplog.clear()
+    take(engine, conf, route=route("a") + "# a comment\n")
+    take(engine, conf, route=route("a").replace("rules: [{}]", "rules: [{}, {}]"))
+    assert caplog.messages == [], "another generation of the same verdict is no news"
+    engine.planes[CAFE].tell(CAFE, False, "port 8080 is in use")
+    await asyncio.sleep(0)
+    assert caplog.messages[-1].startswith("Gateway default/cafe: not Programmed (Pending): port 8080 is in use")
+    engine.planes[CAFE].tell(CAFE, True, "")
+    await asyncio.sleep(0)
+    assert caplog.messages[-1].startswith("Gateway default/cafe: Accepted, Programmed, ResolvedRefs")
+
+
+async def test_many_good_statuses_are_counted(engine, conf, caplog):
+    caplog.set_level(logging.INFO)
+    names = [f"r{number}" for number in range(MANY + 1)]
+    take(engine, conf, gateway=gateway("cafe", 8080), routes="---\n".join(map(route, names)))
+    assert f"{MANY + 1} objects of the kind HTTPRoute are accepted" in caplog.messages
+    assert not any(message.startswith("HTTPRoute ") for message in caplog.messages)
+
+
+async def test_a_bad_file_changes_nothing_but_the_log(engine, conf, caplog):
+    take(engine, conf, gateway=gateway("cafe", 8080))
+    take(engine, conf, gateway="{")
+    assert len(engine.planes[CAFE].wanted) == 1
+    assert caplog.messages[-1].startswith(f"{conf}/gateway.yaml:1: ")
+
+
+async def test_changes_are_followed(engine, conf):
+    serving = asyncio.create_task(engine.serve())
+    async with asyncio.timeout(5):
+        while not engine.planes:
+            await asyncio.sleep(0.001)
+        (conf / "route.yaml").write_text(route("a"))
+        while len(engine.planes[CAFE].wanted) < 2:
+            await asyncio.sleep(0.001)
+    serving.cancel()
+
+
+async def test_a_fault_of_ours_in_a_plane_ends_everything(engine):
+    serving = asyncio.create_task(engine.serve())
+    async with asyncio.timeout(5):
+        while not engine.planes:
+            await asyncio.sleep(0.001)
+        engine.planes[CAFE].task.set_exception(ZeroDivisionError())
+        with pytest.raises(ZeroDivisionError):
+            await serving
+
+
+async def test_a_path_that_is_not_there(tmp_path):
+    with pytest.raises(errors.BadSettings):
+        Engine([str(tmp_path / "nowhere")], tmp_path)

@@ -1,0 +1,46 @@
+"""Files on disk as objects."""
+
+import pytest
+
+from varnish_gateway.api import Key
+from varnish_gateway.standalone.files import Files
+from varnish_gateway.standalone.schema import Catalogue
+
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: tea}\nspec: {ports: [{port: %d}]}\n"
+TEA = Key("Service", "default", "tea")
+
+
+@pytest.fixture
+def files() -> Files:
+    return Files(Catalogue())
+
+
+def test_same_bytes_are_not_read_again(files, tmp_path, monkeypatch):
+    path = tmp_path / "a.yaml"
+    path.write_text(SERVICE % 80)
+    assert TEA in files.update([str(path)]).objects
+    monkeypatch.setattr("varnish_gateway.standalone.files.read_manifest", None)
+    assert files.update([str(path)]).objects == {}
+
+
+def test_a_file_that_is_gone(files, tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(SERVICE % 80)
+    files.update([str(path)])
+    path.unlink()
+    assert files.update([str(path)]).objects[TEA] is None
+    assert files.update([str(path)]).objects == {}
+
+
+def test_a_file_that_can_not_be_read_keeps_its_objects(files, tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(SERVICE % 80)
+    files.update([str(path)])
+    path.unlink()
+    path.mkdir()
+    changes = files.update([str(path)])
+    assert changes.objects == {}
+    assert [str(each) for each in changes.complaints] == [f"{path}:1: can't be read: Is a directory"]
+    path.rmdir()
+    path.write_text(SERVICE % 81)
+    assert TEA in files.update([str(path)]).objects

@@ -1,0 +1,125 @@
+"""What files define together, as they change."""
+
+from varnish_gateway.api import Key, Namespace
+from varnish_gateway.standalone.manifests import read_manifest
+from varnish_gateway.standalone.objects import NAMESPACE_LABEL, Changes, Objects
+from varnish_gateway.standalone.schema import Catalogue
+
+CATALOGUE = Catalogue()
+TEA, COFFEE = Key("Service", "default", "tea"), Key("Service", "default", "coffee")
+DEFAULT = Key("Namespace", "", "default")
+
+
+def service(name: str, port: object = 80, **metadata: object) -> str:
+    more = "".join(f", {key}: {value}" for key, value in metadata.items())
+    return (
+        f"---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}{more}}}\nspec: {{ports: [{{port: {port}}}]}}\n"
+    )
+
+
+def update(objects: Objects, **files: str | None) -> Changes:
+    return objects.update(
+        {
+            f"{name}.yaml": None if text is None else read_manifest(f"{name}.yaml", text.encode(), CATALOGUE)
+            for name, text in files.items()
+        }
+    )
+
+
+def port(changes: Changes, key: Key = TEA) -> int:
+    return changes.objects[key].spec.ports[0].port
+
+
+def test_only_changes_come_out():
+    objects = Objects()
+    assert set(update(objects, a=service("tea") + service("coffee")).objects) == {TEA, COFFEE, DEFAULT}
+    assert update(objects, a=service("tea") + service("coffee")).objects == {}
+    changes = update(objects, a=service("tea", 81) + service("coffee"))
+    assert set(changes.objects) == {TEA}
+    assert port(changes) == 81
+
+
+def test_a_document_that_is_gone_takes_its_object_along():
+    objects = Objects()
+    update(objects, a=service("tea") + service("coffee"))
+    assert update(objects, a=service("tea")).objects == {COFFEE: None}
+    assert update(objects, a=None).objects == {TEA: None, DEFAULT: None}
+
+
+def test_a_bad_document_freezes_its_object_alone():
+    objects = Objects()
+    update(objects, a=service("tea") + service("coffee"))
+    changes = update(objects, a=service("tea", "x") + service("coffee", 81))
+    assert set(changes.objects) == {COFFEE}
+    assert len(changes.complaints) == 1
+    assert port(update(objects, a=service("tea", 82) + service("coffee", 81))) == 82
+
+
+def test_a_file_that_can_not_be_read_freezes_its_objects():
+    objects = Objects()
+    update(objects, a=service("tea") + service("coffee"), b=service("milk"))
+    assert update(objects, a="{", b=None).objects == {Key("Service", "default", "milk"): None}
+    assert update(objects, a=service("coffee")).objects == {TEA: None}
+
+
+def test_a_document_that_can_not_be_named_keeps_what_the_file_had():
+    objects = Objects()
+    update(objects, a=service("tea") + service("coffee"))
+    nameless = "---\napiVersion: v1\nkind: Service\nmetadata: {nme: tea}\n"
+    changes = update(objects, a=nameless + service("coffee", 81))
+    assert set(changes.objects) == {COFFEE}
+
+
+def test_an_object_in_two_files_belongs_to_the_first():
+    objects = Objects()
+    update(objects, a=service("tea"))
+    changes = update(objects, b=service("tea", 81))
+    assert changes.objects == {}
+    assert [str(each) for each in changes.complaints] == [
+        "b.yaml:2: Service default/tea: is already defined at a.yaml:2; that one stays, remove one of the two"
+    ]
+    assert objects.place_of(TEA) == "a.yaml:2"
+    assert port(update(objects, a=None)) == 81
+    assert objects.place_of(TEA) == "b.yaml:2"
+
+
+def test_a_renamed_file_is_no_duplicate():
+    objects = Objects()
+    update(objects, a=service("tea"))
+    changes = update(objects, b=service("tea"), a=None)
+    assert changes.objects == {}
+    assert changes.complaints == []
+
+
+def test_generation_counts_changes_of_the_content():
+    objects = Objects()
+
+    def generation(text: str) -> int:
+        return update(objects, a=text).objects[TEA].metadata.generation
+
+    assert generation(service("tea")) == 1
+    assert generation(service("tea", labels="{a: b}")) == 1
+    assert generation(service("tea", 81, labels="{a: b}")) == 2
+    assert generation(service("tea", 82, generation=7)) == 7
+    update(objects, a=None)
+    assert generation(service("tea")) == 1
+
+
+def test_namespaces_in_use_exist():
+    objects = Objects()
+    shop = Key("Namespace", "", "shop")
+    changes = update(objects, a=service("tea", namespace="shop"))
+    assert changes.objects[shop].metadata.labels == {NAMESPACE_LABEL: "shop"}
+    text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {team: a}}\n"
+    changes = update(objects, b=text)
+    assert isinstance(changes.objects[shop], Namespace)
+    assert changes.objects[shop].metadata.labels == {NAMESPACE_LABEL: "shop", "team": "a"}
+    assert update(objects, a=None).objects == {Key("Service", "shop", "tea"): None}
+    assert update(objects, b=None).objects == {shop: None}
+
+
+def test_a_kind_that_is_not_read_is_mentioned_once():
+    objects = Objects()
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"
+    assert len(update(objects, a=pod).ignored) == 1
+    assert update(objects, a=pod + "---\n" + pod, b=pod).ignored == []

@@ -1,0 +1,167 @@
+"""A Gateway's data plane, with a data plane that only notes what it is told."""
+
+# ruff: noqa: ASYNC110  waiting for what another task does, with a deadline
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+from varnish_gateway import errors
+from varnish_gateway.api import Key
+from varnish_gateway.chaperone import events
+from varnish_gateway.chaperone.dataplane import Change, Outcome
+from varnish_gateway.ir import GatewayDelta, Parameters, UserVcl, UserVclUnavailable, wire
+from varnish_gateway.standalone import plane as module
+from varnish_gateway.standalone.plane import GATEWAY, Plane
+
+KEY = Key("Gateway", "default", "cafe")
+LISTENER = wire.Listener(name="http", socket="http-80", port=80)
+ROUTE = wire.Route(namespace="default", name="a", attachments=(), rules=())
+SLICE = Key("EndpointSlice", "default", "a")
+
+
+class Recorder:
+    """Stands for DataPlane; what happens to all of them is in ``log``."""
+
+    log: list[object]
+    start_fails: int
+    outcome: Outcome
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.bus = events.Bus()
+        self.served = SimpleNamespace(ready=True, reason="", problems=())
+
+    async def start(self) -> None:
+        type(self).log.append(("start", self.settings.extra_args, GATEWAY.get()))
+        if type(self).start_fails:
+            type(self).start_fails -= 1
+            raise errors.ChildExited("port 80 is in use")
+
+    async def apply(self, change: Change) -> Outcome:
+        type(self).log.append(change)
+        return type(self).outcome
+
+    async def drain(self, _seconds: float) -> None:
+        type(self).log.append("drain")
+
+    async def stop(self, _seconds: float) -> None:
+        type(self).log.append("stop")
+
+
+@pytest.fixture(autouse=True)
+def _recorder(monkeypatch):
+    Recorder.log, Recorder.start_fails, Recorder.outcome = [], 0, Outcome()
+    monkeypatch.setattr(module, "DataPlane", Recorder)
+    monkeypatch.setattr(module, "FIRST_RETRY_SECONDS", 0.001)
+
+
+@pytest.fixture
+async def plane(tmp_path):
+    told: list[tuple[bool, str]] = []
+    made = Plane(KEY, tmp_path, lambda _key, served, message: told.append((served, message)))
+    made.told = told
+    yield made
+    await made.close()
+
+
+async def until(check: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not check():
+            await asyncio.sleep(0.001)
+
+
+def first(**more: object) -> GatewayDelta:
+    return GatewayDelta(
+        **{"listeners": (LISTENER,), "user_vcl": None, "parameters": Parameters(), "routes": {KEY: ROUTE}, **more}
+    )
+
+
+def changes() -> list[Change]:
+    return [entry for entry in Recorder.log if isinstance(entry, Change)]
+
+
+async def test_everything_comes_with_the_start_and_then_only_what_changed(plane):
+    plane.want(first(), {SLICE: None})
+    await until(lambda: plane.told == [(True, "")])
+    assert Recorder.log[0] == ("start", (), "default/cafe")
+    (whole,) = changes()
+    assert list(whole.routing) == [0]
+    assert whole.vcl.startswith("vcl 4.1;")
+    assert [socket.name for socket in whole.sockets.served] == ["ghost-reload", "http-80"]
+
+    plane.want(GatewayDelta(routes={KEY: None}), {})
+    await until(lambda: len(plane.told) == 2)
+    assert list(changes()[1].routing) == [0]
+    plane.want(None, {SLICE: None})
+    await until(lambda: len(plane.told) == 3)
+    assert (changes()[2].routing, changes()[2].slices) == ({}, {SLICE: None})
+
+
+async def test_what_stands_against_it_is_told(plane):
+    Recorder.outcome = Outcome((errors.VclRejected("no such function"),))
+    plane.want(first(user_vcl=UserVcl("x", "nonsense")), {})
+    await until(lambda: plane.told == [(False, "no such function")])
+
+
+async def test_a_start_that_fails_is_tried_again_with_everything(plane):
+    Recorder.start_fails = 2
+    plane.want(first(), {})
+    await until(lambda: plane.told[-1:] == [(True, "")])
+    assert plane.told[:2] == [(False, "port 80 is in use; it is tried again")] * 2
+    assert list(changes()[0].routing) == [0]
+
+
+async def test_a_plane_waits_for_the_one_before_it(tmp_path):
+    draining = asyncio.create_task(asyncio.Event().wait())
+    plane = Plane(KEY, tmp_path, lambda *_: None, after=draining)
+    plane.want(first(), {})
+    await asyncio.sleep(0.01)
+    assert Recorder.log == []
+    draining.cancel()
+    await until(changes)
+    await plane.close()
+
+
+async def test_other_arguments_mean_another_varnishd(plane):
+    plane.want(first(), {})
+    await until(changes)
+    plane.want(GatewayDelta(parameters=Parameters(varnishd_extra_args=("-p", "thread_pools=1"))), {})
+    await until(lambda: len(changes()) == 2)
+    assert "stop" in Recorder.log
+    assert ("start", ("-p", "thread_pools=1"), "default/cafe") in Recorder.log
+    assert list(changes()[1].routing) == [0], "the new one needs everything"
+
+
+async def test_without_listeners_nothing_runs(plane):
+    plane.want(first(), {})
+    await until(changes)
+    plane.want(GatewayDelta(listeners=()), {})
+    await until(lambda: Recorder.log[-1] == "stop")
+    plane.want(GatewayDelta(listeners=(LISTENER,)), {})
+    await until(lambda: len(changes()) == 2)
+
+
+async def test_user_vcl_that_is_not_there_yet_is_waited_for(plane):
+    missing = UserVclUnavailable("ConfigMap a", "does not exist")
+    plane.want(first(user_vcl=missing), {})
+    await until(lambda: plane.told == [(False, "the user VCL is not available")])
+    assert Recorder.log == []
+    plane.want(GatewayDelta(user_vcl=UserVcl("ConfigMap a", "# mine")), {})
+    await until(changes)
+    plane.want(GatewayDelta(user_vcl=missing), {})
+    await until(lambda: len(changes()) == 2)
+    assert "# mine" in changes()[1].vcl, "the last good one stays"
+
+
+async def test_what_gets_well_by_itself_is_told(plane):
+    plane.want(first(), {})
+    await until(changes)
+    data_plane = plane._data_plane
+    data_plane.served.ready, data_plane.served.reason = False, "varnishd does not run"
+    data_plane.bus.publish(events.Ready(ready=False, reason="varnishd does not run"))
+    data_plane.served.ready, data_plane.served.reason = True, ""
+    data_plane.bus.publish(events.Ready(ready=True))
+    assert plane.told[-2:] == [(False, "varnishd does not run"), (True, "")]

@@ -1,0 +1,58 @@
+"""Which manifests lie under the paths that a person gave."""
+
+import pytest
+
+from varnish_gateway import errors
+from varnish_gateway.standalone.tree import check_roots, nearest_directory, scan
+
+
+def test_directories_with_all_below_them(tmp_path):
+    for name in ("a.yaml", "sub/b.yml", "sub/sub/c.json", "readme.md", ".hidden.yaml", ".git/d.yaml", "sub/e.yaml~"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    tree = scan([str(tmp_path)])
+    assert list(tree.files) == [str(tmp_path / name) for name in ("a.yaml", "sub/b.yml", "sub/sub/c.json")]
+    assert list(tree.directories) == [str(tmp_path), str(tmp_path / "sub"), str(tmp_path / "sub/sub")]
+
+
+def test_links_are_followed_and_loops_end(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.yaml").touch()
+    (tmp_path / "real" / "back").symlink_to(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert list(scan([str(tmp_path)]).files) == [str(tmp_path / "link" / "a.yaml")]
+
+
+def test_a_file_given_twice_counts_once(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.touch()
+    assert list(scan([str(file), str(file)]).files) == [str(file)]
+
+
+def test_a_path_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(errors.BadSettings, match="no such file or directory"):
+        check_roots([str(tmp_path / "x.yaml")])
+
+
+def test_a_file_that_is_no_manifest_is_an_error(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(errors.BadSettings, match=r"has to end in \.yaml, \.yml, \.json"):
+        check_roots([str(tmp_path / "notes.txt")])
+
+
+def test_a_directory_that_can_not_be_listed_is_said(tmp_path, monkeypatch, caplog):
+    def refuse(_: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.scandir", refuse)
+    assert scan([str(tmp_path)]).files == {}
+    assert caplog.messages == [f"{tmp_path}: can't be listed: Permission denied"]
+
+
+def test_nearest_directory(tmp_path):
+    assert nearest_directory(str(tmp_path / "a" / "b" / "c.yaml")) == (str(tmp_path), "a")
+    assert nearest_directory(str(tmp_path / "c.yaml")) == (str(tmp_path), "c.yaml")
+    assert nearest_directory("c.yaml") == (".", "c.yaml")
+    assert nearest_directory(".") == (".", ".")
+    assert nearest_directory("/") == ("/", "")

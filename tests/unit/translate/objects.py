@@ -1,0 +1,68 @@
+"""Objects for tests, in few words."""
+
+from varnish_gateway import api
+from varnish_gateway.translate.view import Store, View
+
+GATEWAY_API = "gateway.networking.k8s.io"
+VARNISH_API = "gateway.varnish-software.com"
+
+
+def document(kind: str, name: str, namespace: str | None = None, *, group: str = GATEWAY_API, **fields) -> dict:
+    """Return a plain document; ``metadata`` in fields is added to its name."""
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {}) | fields.pop("metadata", {})
+    version = "v1alpha1" if group == VARNISH_API else "v1"
+    return {"apiVersion": f"{group}/{version}".lstrip("/"), "kind": kind, "metadata": metadata} | fields
+
+
+def obj(kind: str, name: str, namespace: str | None = None, **fields) -> api.Object:
+    return api.decode(document(kind, name, namespace, **fields))
+
+
+def gateway(name: str = "gw", *listeners: dict, metadata: dict | None = None, **spec) -> api.Gateway:
+    wanted = listeners or ({"name": "http", "port": 80, "protocol": "HTTP"},)
+    return obj(
+        "Gateway",
+        name,
+        "default",
+        metadata=metadata or {},
+        spec={"gatewayClassName": "varnish", "listeners": wanted} | spec,
+    )
+
+
+def route(name: str = "web", namespace: str = "default", *, metadata: dict | None = None, **spec) -> api.HTTPRoute:
+    wanted = {
+        "parentRefs": [{"name": "gw", "namespace": "default"}],
+        "rules": [{"backendRefs": [{"name": "web", "port": 80}]}],
+    }
+    return obj("HTTPRoute", name, namespace, metadata=metadata or {}, spec=wanted | spec)
+
+
+def service(name: str = "web", namespace: str = "default", **spec) -> api.Service:
+    return obj("Service", name, namespace, group="", spec={"ports": [{"name": "http", "port": 80}]} | spec)
+
+
+def grant(namespace: str, name: str = "grant", *, source: str = "default", **target) -> api.ReferenceGrant:
+    return obj(
+        "ReferenceGrant",
+        name,
+        namespace,
+        spec={
+            "from": [{"group": GATEWAY_API, "kind": "HTTPRoute", "namespace": source}],
+            "to": [{"group": "", "kind": "Service"} | target],
+        },
+    )
+
+
+def keyed(*objects: api.Object) -> dict[api.Key, api.Object]:
+    return {api.key_of(each): each for each in objects}
+
+
+def store_of(*objects: api.Object) -> Store:
+    store = Store()
+    for key, each in keyed(*objects).items():
+        list(store.put(key, each))
+    return store
+
+
+def view_of(*objects: api.Object) -> View:
+    return View(store_of(*objects))

@@ -1,0 +1,44 @@
+from unit.translate.objects import GATEWAY_API, grant, obj, view_of
+from varnish_gateway import api
+from varnish_gateway.api import Key
+from varnish_gateway.translate.grants import granted
+from varnish_gateway.translate.view import View
+
+
+def ask(view: View, route: str = "default", service: str = "web") -> bool:
+    return granted(route_namespace=route, service_namespace="team", service=service, view=view)
+
+
+def service_grant(service: str) -> api.Object:
+    to = [{"group": "", "kind": "Service", "name": service}]
+    source = {"group": GATEWAY_API, "kind": "HTTPRoute", "namespace": "default"}
+    return obj("ReferenceGrant", "named", "team", spec={"from": [source], "to": to})
+
+
+def test_without_a_grant_there_is_none_and_all_of_the_namespace_was_looked_at():
+    view = view_of(grant("elsewhere"))
+    assert not ask(view)
+    assert view.seen == {Key("ReferenceGrant", "team", "*")}
+
+
+def test_a_grant_for_all_services():
+    assert ask(view_of(grant("team")))
+
+
+def test_a_grant_is_for_the_namespace_that_it_names():
+    assert not ask(view_of(grant("team", source="other")))
+
+
+def test_a_grant_for_one_service():
+    view = view_of(service_grant("web"))
+    assert ask(view)
+    assert not ask(view, service="api")
+
+
+def test_a_grant_for_another_kind_or_group():
+    assert not ask(view_of(grant("team", kind="Secret")))
+    assert not ask(view_of(grant("team", group="example.com")))
+
+
+def test_one_of_several_is_enough():
+    assert ask(view_of(grant("team", "a", source="other"), grant("team", "b")))

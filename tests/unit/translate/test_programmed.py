@@ -1,0 +1,41 @@
+from unit.translate.objects import gateway, keyed
+from varnish_gateway import ir
+from varnish_gateway.api import Key
+from varnish_gateway.translate import Translator, with_programmed
+
+MIXED = gateway("gw", {"name": "http", "port": 80, "protocol": "HTTP"}, {"name": "tcp", "port": 81, "protocol": "TCP"})
+
+
+def status() -> ir.GatewayStatus:
+    return Translator(assume_class=True).update(keyed(MIXED)).statuses[Key("Gateway", "default", "gw")]
+
+
+def programmed(of: ir.GatewayStatus | ir.ListenerStatus) -> tuple[str, str, str]:
+    (found,) = (each for each in of.conditions if each.type == "Programmed")
+    return found.status, found.reason, found.message
+
+
+def test_served():
+    address = ir.Address("IPAddress", "192.0.2.1")
+    got = with_programmed(status(), served=True, addresses=[address])
+    assert got.addresses == (address,)
+    assert programmed(got) == ("True", "Programmed", "")
+    assert programmed(got.listeners[0]) == ("True", "Programmed", "")
+
+
+def test_what_translation_refused_stays_refused():
+    got = with_programmed(status(), served=True)
+    assert programmed(got.listeners[1])[:2] == ("False", "Invalid")
+
+
+def test_not_served_says_why():
+    got = with_programmed(status(), served=False, message="VCL does not compile")
+    assert programmed(got) == ("False", "Pending", "VCL does not compile")
+    assert programmed(got.listeners[0]) == ("False", "Pending", "VCL does not compile")
+
+
+def test_only_programmed_changes():
+    before, after = status(), with_programmed(status(), served=True)
+    assert [each for each in before.conditions if each.type != "Programmed"] == [
+        each for each in after.conditions if each.type != "Programmed"
+    ]

@@ -1,0 +1,101 @@
+from unit.translate.objects import gateway, keyed, obj, route, service
+from varnish_gateway import api, ir
+from varnish_gateway.api import Key
+from varnish_gateway.ir import wire
+from varnish_gateway.translate import Translator
+
+GW, WEB = Key("Gateway", "default", "gw"), Key("HTTPRoute", "default", "web")
+GOOD = {"backendRefs": [{"name": "web", "port": 80}]}
+BAD = {"timeouts": {"request": "1s"}}
+
+
+def translate(*objects: api.Object, **options) -> ir.Delta:
+    return Translator(assume_class=True, **options).update(keyed(*objects))
+
+
+def conditions(parent: ir.ParentStatus) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in parent.conditions}
+
+
+def attached(delta: ir.Delta) -> dict[str, int]:
+    return {listener.name: listener.attached_routes for listener in delta.statuses[GW].listeners}
+
+
+def test_a_route_with_everything_that_decides_its_precedence():
+    asked = route(metadata={"creationTimestamp": "1970-01-01T00:01:00Z", "generation": 3}, hostnames=["A.example.com"])
+    delta = translate(gateway(), service(), asked)
+    assert delta.gateways[GW].routes[WEB] == wire.Route(
+        namespace="default",
+        name="web",
+        created=60,
+        attachments=(wire.Attachment(listener="http", hostnames=("a.example.com",)),),
+        rules=(wire.Rule(backends=(wire.Backend(service="default/web", port=80, port_name="http"),)),),
+    )
+    (parent,) = delta.statuses[WEB].parents
+    assert conditions(parent) == {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("True", "ResolvedRefs")}
+    assert {each.observed_generation for each in parent.conditions} == {3}
+    assert parent.controller_name == "varnish-software.com/gateway"
+
+
+def test_a_parent_is_echoed_as_it_was_given():
+    refs = [{"name": "gw"}, {"name": "gw", "namespace": "default", "sectionName": "http", "port": 80}]
+    delta = translate(gateway(), service(), route(parentRefs=refs))
+    assert [parent.parent_ref for parent in delta.statuses[WEB].parents] == [
+        ir.ParentRef("gateway.networking.k8s.io", "Gateway", "gw"),
+        ir.ParentRef("gateway.networking.k8s.io", "Gateway", "gw", "default", "http", 80),
+    ]
+    assert attached(delta) == {"http": 1}
+    assert len(delta.gateways[GW].routes[WEB].attachments) == 1
+
+
+def test_parents_that_are_not_ours_to_answer():
+    refs = [{"group": "", "kind": "Service", "name": "web"}, {"name": "gone"}]
+    assert WEB not in translate(gateway(), service(), route(parentRefs=refs)).statuses
+
+
+def test_on_one_machine_a_missing_gateway_is_told():
+    delta = translate(service(), route(), one_machine=True)
+    assert conditions(delta.statuses[WEB].parents[0])["Accepted"] == ("False", "NoMatchingParent")
+
+
+def test_on_one_machine_a_gateway_of_another_class_is_still_not_ours():
+    other = gateway(gatewayClassName="nginx")
+    assert WEB not in translate(other, service(), route(), one_machine=True).statuses
+
+
+def test_some_rules_are_invalid():
+    delta = translate(gateway(), service(), route(rules=[GOOD, BAD]))
+    (parent,) = delta.statuses[WEB].parents
+    assert conditions(parent)["Accepted"] == ("True", "Accepted")
+    assert conditions(parent)["PartiallyInvalid"] == ("True", "UnsupportedValue")
+    assert parent.conditions[-1].message.startswith("Dropped Rule")
+    assert attached(delta) == {"http": 1}
+
+
+def test_all_rules_are_invalid():
+    delta = translate(gateway(), service(), route(rules=[BAD]))
+    (parent,) = delta.statuses[WEB].parents
+    assert conditions(parent)["Accepted"] == ("False", "UnsupportedValue")
+    assert "PartiallyInvalid" not in conditions(parent)
+    assert attached(delta) == {"http": 0}
+    assert delta.gateways[GW].routes[WEB].rules == (wire.Rule(status=500),)
+
+
+def test_a_route_that_is_not_attached_is_not_partially_invalid():
+    delta = translate(gateway(), service(), route("web", "team", rules=[GOOD, BAD]))
+    (parent,) = delta.statuses[Key("HTTPRoute", "team", "web")].parents
+    assert conditions(parent)["Accepted"] == ("False", "NotAllowedByListeners")
+    assert "PartiallyInvalid" not in conditions(parent)
+
+
+def test_a_listener_that_is_not_served_counts_the_route_but_gets_no_traffic():
+    delta = translate(gateway("gw", {"name": "http", "port": 6082, "protocol": "HTTP"}), service(), route())
+    assert attached(delta) == {"http": 1}
+    assert delta.gateways[GW].routes == {}
+    (parent,) = delta.statuses[WEB].parents
+    assert "not served" in parent.conditions[0].message
+
+
+def test_a_route_without_rules_is_served_as_the_default_rule():
+    bare = obj("HTTPRoute", "web", spec={"parentRefs": [{"name": "gw"}]})
+    assert translate(gateway(), bare).gateways[GW].routes[WEB].rules == (wire.Rule(status=500),)

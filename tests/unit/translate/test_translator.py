@@ -1,0 +1,140 @@
+"""What an update says, and what it costs."""
+
+from collections import Counter
+
+import pytest
+from msgspec import UNSET
+
+from unit.translate.objects import VARNISH_API, gateway, grant, keyed, obj, route, service
+from varnish_gateway import ir
+from varnish_gateway.api import Key
+from varnish_gateway.translate import Translator
+
+GW, WEB = Key("Gateway", "default", "gw"), Key("HTTPRoute", "default", "web")
+LISTENER = {"name": "http", "port": 80, "protocol": "HTTP"}
+
+
+def started(*objects, **options) -> Translator:
+    translator = Translator(assume_class=True, **options)
+    translator.update(keyed(*objects))
+    return translator
+
+
+def test_the_first_update_says_everything():
+    delta = Translator(assume_class=True).update(keyed(gateway(), service(), route()))
+    changes = delta.gateways[GW]
+    assert (changes.user_vcl, changes.parameters) == (None, ir.Parameters())
+    assert len(changes.listeners) == 1
+    assert list(changes.routes) == [WEB]
+    assert set(delta.statuses) == {GW, WEB}
+
+
+def test_the_order_of_objects_does_not_matter():
+    objects = [gateway(), service(), route(), route("other")]
+    there, back = (Translator(assume_class=True).update(keyed(*each)) for each in (objects, objects[::-1]))
+    assert there == back
+
+
+def test_an_unknown_setting_is_an_error():
+    with pytest.raises(TypeError):
+        Translator(colour="blue")
+
+
+def test_a_changed_route_says_only_itself():
+    translator = started(gateway(), service(), route(), route("other"))
+    delta = translator.update(keyed(route(hostnames=["a.example.com"])))
+    assert list(delta.gateways) == [GW]
+    assert list(delta.gateways[GW].routes) == [WEB]
+    assert delta.gateways[GW].listeners is None
+    assert delta.gateways[GW].user_vcl is UNSET
+    assert delta.statuses == {}
+
+
+def test_a_route_that_comes_and_goes_is_counted():
+    translator = started(gateway(), service())
+    assert translator.update(keyed(route())).statuses[GW].listeners[0].attached_routes == 1
+    delta = translator.update({WEB: None})
+    assert delta.statuses[GW].listeners[0].attached_routes == 0
+    assert delta.statuses[WEB] is None
+    assert delta.gateways[GW].routes == {WEB: None}
+
+
+def test_a_service_that_appears_repairs_the_route():
+    translator = started(gateway(), route())
+    delta = translator.update(keyed(service()))
+    assert delta.gateways[GW].routes[WEB].rules[0].backends[0].service == "default/web"
+    assert list(delta.statuses) == [WEB]
+
+
+def test_a_grant_that_goes_takes_the_traffic_with_it():
+    crossing = route(rules=[{"backendRefs": [{"name": "web", "namespace": "team", "port": 80}]}])
+    translator = started(gateway(), service(namespace="team"), grant("team"), crossing)
+    delta = translator.update({Key("ReferenceGrant", "team", "grant"): None})
+    assert delta.gateways[GW].routes[WEB].rules[0].backends[0].status == 500
+
+
+def test_a_gateway_that_goes_takes_its_routes_with_it():
+    translator = started(gateway(), service(), route())
+    delta = translator.update({GW: None})
+    assert delta.gateways == {GW: None}
+    assert delta.statuses == {GW: None, WEB: None}
+    assert list(translator.update(keyed(gateway())).gateways[GW].routes) == [WEB]
+
+
+def test_a_gateway_that_changes_its_class_is_not_ours_any_more():
+    translator = started(gateway(), service(), route())
+    assert translator.update(keyed(gateway(gatewayClassName="nginx"))).gateways == {GW: None}
+
+
+def test_a_gateway_of_a_new_generation_has_a_new_status_and_nothing_else():
+    translator = started(gateway(), service(), route())
+    delta = translator.update(keyed(gateway(metadata={"generation": 2})))
+    assert delta.gateways == {}
+    assert list(delta.statuses) == [GW]
+
+
+def test_a_changed_listener_redoes_the_routes():
+    translator = started(gateway(), service(), route())
+    delta = translator.update(keyed(gateway("gw", LISTENER | {"hostname": "a.example.com"})))
+    assert delta.gateways[GW].routes[WEB].attachments[0].hostnames == ("a.example.com",)
+
+
+def test_user_vcl_changes_nothing_else():
+    spec = {"userVCLConfigMapRef": {"name": "vcl", "namespace": "default"}}
+    ref = {"group": VARNISH_API, "kind": "GatewayClassParameters", "name": "p"}
+    class_ = obj(
+        "GatewayClass", "varnish", spec={"controllerName": "varnish-software.com/gateway", "parametersRef": ref}
+    )
+    parameters = obj("GatewayClassParameters", "p", group=VARNISH_API, spec=spec)
+    first, second = (obj("ConfigMap", "vcl", "default", group="", data={"user.vcl": text}) for text in ("1", "2"))
+    translator = started(class_, parameters, first, gateway(), service(), route())
+    delta = translator.update(keyed(second))
+    assert delta.gateways[GW] == ir.GatewayDelta(user_vcl=ir.UserVcl("ConfigMap default/vcl, key user.vcl", "2"))
+
+
+def test_the_younger_gateway_gets_the_port_when_the_older_one_goes():
+    young = gateway("young", metadata={"creationTimestamp": "2024-01-01T00:00:00Z"})
+    key = Key("Gateway", "default", "young")
+    translator = started(gateway(), young, one_machine=True)
+    assert len(translator.update({GW: None}).gateways[key].listeners) == 1
+
+
+def test_one_change_among_many_routes_redoes_one(monkeypatch: pytest.MonkeyPatch):
+    """20,000 routes cost as much as 10 because nothing but the changed one is looked at."""
+    many = [route(f"r{number}") for number in range(500)]
+    translator = started(gateway(), service(), *many)
+    redone = Counter()
+    translate = translator._routes._compute
+    monkeypatch.setattr(
+        translator._routes, "_compute", lambda key, view: (redone.update([key]), translate(key, view))[1]
+    )
+    translator.update(keyed(route("r7", hostnames=["a.example.com"])))
+    assert redone == {Key("HTTPRoute", "default", "r7"): 1}
+
+
+def test_nothing_is_left_of_what_is_gone():
+    translator = started(gateway(), service(), route())
+    translator.update({GW: None, WEB: None, Key("Service", "default", "web"): None})
+    assert translator._attached == {}
+    for layer in (translator._classes, translator._drafts, translator._settled, translator._routes):
+        assert (layer.values, layer._seen, layer._readers) == ({}, {}, {})

@@ -1,0 +1,538 @@
+"""A real varnishd with ghost in it, and small origins, for tests.
+
+In:   wire types (routes, listeners, pools) and user VCL.
+Out:  a running varnishd on free loopback ports; answers to requests; what origins saw.
+
+A ``Lab`` and an ``Origin`` are context managers and leave nothing behind. Everything that
+varnishd reads lies in a directory of its own that the jailed user can traverse.
+"""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from varnish_gateway.ir import wire
+
+ROOT = Path(__file__).parents[2]
+VMOD = Path(os.environ.get("GHOST_VMOD", ROOT / "build" / "libvmod_ghost.so"))
+ADMIN = "ghost-reload"
+
+PREAMBLE = """vcl 4.1;
+import ghost;
+backend ghost_none none;
+sub vcl_init { ghost.init(); }
+sub vcl_recv {
+    set req.backend_hint = ghost.recv();
+    if (ghost.admin()) { return (pass); }
+}
+sub vcl_hash { hash_data(ghost.rule()); }
+sub vcl_backend_fetch { set bereq.backend = ghost.fetch(bereq.backend); }
+sub vcl_backend_response { ghost.response(); }
+sub vcl_deliver { ghost.deliver(); }
+sub vcl_pipe { set bereq.backend = ghost.fetch(bereq.backend); }
+"""
+POSTAMBLE = """
+sub vcl_recv {
+    if (ghost.changed()) { set req.backend_hint = ghost.recv(); }
+    return (pass);
+}
+"""
+CACHE_EVERYTHING = "sub vcl_recv { return (hash); }\n"
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = 10) -> Any:
+    """Return the first true value of the condition; fail when the time is over."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+# -- origins ---------------------------------------------------------------------------
+
+
+@dataclass
+class Seen:
+    """A request as an origin saw it."""
+
+    method: str
+    path: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def values(self, name: str) -> list[str]:
+        return [value for key, value in self.headers if key.lower() == name.lower()]
+
+
+class Origin:
+    """An HTTP server on a free port that answers with its name and remembers requests."""
+
+    def __init__(self, name: str = "origin", *, headers: Sequence[tuple[str, str]] = (), status: int = 200) -> None:
+        self.name = name
+        self.headers = list(headers)
+        self.status = status
+        self.seen: list[Seen] = []
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.origin = self
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
+    def endpoint(self) -> wire.Endpoint:
+        return wire.Endpoint(address="127.0.0.1", port=self.port)
+
+    @property
+    def connections(self) -> int:
+        """How many connections were made to it."""
+        return self._server.connections
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.close_connections()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 512
+    origin: Origin
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.connections = 0
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self.connections += 1
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        with self._lock:
+            connections = list(self._open)
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is no error."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def handle_one_request(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            super().handle_one_request()
+
+    def _answer(self) -> None:
+        origin = self.server.origin
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length) if length else self._chunks()
+        origin.seen.append(Seen(self.command, self.path, list(self.headers.items()), body))
+        answer = json.dumps({"origin": origin.name, "path": self.path}).encode()
+        self.send_response_only(origin.status)
+        for name, value in origin.headers:
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer)
+
+    def _chunks(self) -> bytes:
+        body = b""
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return body
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("do_"):
+            return self._answer
+        raise AttributeError(name)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+def refusing_endpoint() -> wire.Endpoint:
+    """An address of loopback at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return wire.Endpoint(address="127.0.0.1", port=probe.getsockname()[1])
+
+
+# -- configuration ---------------------------------------------------------------------
+
+
+HTTP_80 = wire.Listener(name="http", socket="http-80", port=80)
+
+
+def backend(service: str, *, weight: int = 1, filters: wire.Filters | None = None) -> wire.Backend:
+    """A backendRef to port 80 of a service in the namespace "default"."""
+    return wire.Backend(service=f"default/{service}", port=80, weight=weight, filters=filters)
+
+
+def prefix(path: str) -> wire.Match:
+    return wire.Match(path=wire.PathMatch(type="prefix", value=path))
+
+
+def route(
+    name: str,
+    *rules: wire.Rule,
+    hosts: Sequence[str] = ("*",),
+    listeners: Sequence[str] = ("http",),
+    created: int = 0,
+) -> wire.Route:
+    """A route of the namespace "default"."""
+    attachments = tuple(wire.Attachment(listener=listener, hostnames=tuple(hosts)) for listener in listeners)
+    return wire.Route(namespace="default", name=name, created=created, attachments=attachments, rules=rules)
+
+
+def to(*backends: wire.Backend, matches: Sequence[wire.Match] = (wire.Match(),), **parts: Any) -> wire.Rule:
+    """A rule that forwards."""
+    return wire.Rule(matches=tuple(matches), backends=backends, **parts)
+
+
+@dataclass
+class Config:
+    """A configuration; pools are named like ``tea`` for the pool ``default/tea:80``."""
+
+    routes: Sequence[wire.Route] = ()
+    pools: Mapping[str, Sequence[Origin | wire.Endpoint]] = field(default_factory=dict)
+    listeners: Sequence[wire.Listener] = (HTTP_80,)
+    shards: int = 1
+    id: str = ""
+
+    def write(self, directory: Path) -> None:
+        """Write shard files named by content, then the manifest by rename."""
+        routing = [_write(directory, f"routing-{n}", self._routing(n)) for n in range(self.shards)]
+        pools = {
+            f"default/{name}:80": tuple(one.endpoint if isinstance(one, Origin) else one for one in members)
+            for name, members in self.pools.items()
+        }
+        endpoints = _write(directory, "endpoints-0", wire.Endpoints(version=2, pools=pools))
+        identity = self.id or hashlib.sha256("".join([*routing, endpoints]).encode()).hexdigest()[:16]
+        manifest = wire.Manifest(version=2, id=identity, routing=tuple(routing), endpoints=(endpoints,))
+        replace(directory / "ghost.json", msgspec.json.encode(manifest))
+
+    def _routing(self, shard: int) -> wire.Routing:
+        def here(one: wire.Route) -> bool:
+            return zlib.crc32(f"{one.namespace}/{one.name}".encode()) % self.shards == shard
+
+        routes = tuple(one for one in self.routes if here(one))
+        listeners = tuple(self.listeners) if shard == 0 else ()
+        return wire.Routing(version=2, shard=shard, shards=self.shards, listeners=listeners, routes=routes)
+
+
+def _write(directory: Path, stem: str, content: wire.Wire) -> str:
+    encoded = msgspec.json.encode(content)
+    name = f"{stem}-{hashlib.sha256(encoded).hexdigest()[:16]}.json"
+    if not (directory / name).exists():
+        replace(directory / name, encoded)
+    return name
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write a file so that nobody ever sees half of it."""
+    scratch = path.with_name(path.name + ".new")
+    scratch.write_bytes(content)
+    scratch.rename(path)
+
+
+# -- answers ---------------------------------------------------------------------------
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def values(self, name: str) -> list[str]:
+        return [value for key, value in self.headers if key.lower() == name.lower()]
+
+    def header(self, name: str) -> str | None:
+        return next(iter(self.values(name)), None)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def origin(self) -> str | None:
+        """The name of the origin that answered, if one did."""
+        with contextlib.suppress(ValueError):
+            return self.json.get("origin")
+        return None
+
+
+class Client:
+    """One keep-alive connection."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def get(
+        self,
+        path: str = "/",
+        *,
+        host: str = "example.com",
+        method: str = "GET",
+        headers: Sequence[tuple[str, str | bytes]] = (),
+        body: bytes | None = None,
+    ) -> Answer:
+        connection = self._connection
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        connection.putheader("Host", host)
+        for name, value in headers:
+            connection.putheader(name, value)
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        response = connection.getresponse()
+        return Answer(response.status, response.getheaders(), response.read())
+
+
+# -- varnishd --------------------------------------------------------------------------
+
+
+class Lab:
+    """A running varnishd."""
+
+    def __init__(
+        self,
+        config: Config | bytes,
+        *,
+        user_vcl: str = "",
+        sockets: Sequence[str] = ("http-80",),
+        parameters: Mapping[str, str] | None = None,
+        vmod: Path = VMOD,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="ghostlab-"))
+        self.directory.chmod(0o755)  # the jailed child has to traverse it
+        self._stack = contextlib.ExitStack()
+        self._stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        self._user_vcl = user_vcl
+        self._sockets = (*sockets, ADMIN)
+        self._parameters = {"feature": "+http2", **(parameters or {})}
+        self._vmod = vmod
+        self._environment = dict(environment or {})
+        self._loaded = 0
+        self.ports: dict[str, int] = {}
+        self.configure(config)
+
+    def __enter__(self) -> Self:
+        with self._stack:
+            self._start()
+            self.load_vcl(self._user_vcl)
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _start(self) -> None:
+        vmods = self.directory / "vmods"
+        vmods.mkdir()
+        shutil.copy(self._vmod, vmods / "libvmod_ghost.so")
+        parameters = {"vmod_path": f"{vmods}:/usr/lib/x86_64-linux-gnu/varnish/vmods", **self._parameters}
+        command = ["varnishd", "-F", "-n", str(self.directory / "varnish"), "-f", "", "-s", "malloc,64m"]
+        command += [part for name in self._sockets for part in ("-a", f"{name}=127.0.0.1:0")]
+        command += [part for name, value in parameters.items() for part in ("-p", f"{name}={value}")]
+        environment = {**os.environ, "GHOST_CONFIG_PATH": str(self.config_path), **self._environment}
+        output = self._stack.enter_context((self.directory / "output").open("wb"))
+        self._varnishd = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        self._stack.callback(self._stop)
+        until(self._accepts_commands, "varnishd accepts commands")
+
+    def _stop(self) -> None:
+        self._varnishd.send_signal(signal.SIGTERM)
+        try:
+            self._varnishd.wait(10)
+        except subprocess.TimeoutExpired:
+            self._varnishd.kill()
+            self._varnishd.wait()
+
+    def _accepts_commands(self) -> bool:
+        if self._varnishd.poll() is not None:
+            raise AssertionError(f"varnishd ended: {self.output}")
+        return self._varnishadm("ping").returncode == 0
+
+    @property
+    def config_path(self) -> Path:
+        return self.directory / "ghost.json"
+
+    @property
+    def output(self) -> str:
+        """What varnishd wrote."""
+        return (self.directory / "output").read_text(errors="replace")
+
+    @property
+    def log(self) -> str:
+        """Varnishd's log of recent requests."""
+        call = ["varnishlog", "-d", "-g", "request", "-n", str(self.directory / "varnish")]
+        return subprocess.run(call, capture_output=True, text=True, errors="replace", check=True).stdout
+
+    # -- administration
+
+    def _varnishadm(self, *command: str) -> subprocess.CompletedProcess[str]:
+        call = ["varnishadm", "-n", str(self.directory / "varnish"), *command]
+        return subprocess.run(call, capture_output=True, text=True, check=False)
+
+    def admin(self, *command: str) -> str:
+        """Run a command of varnishd's command line interface."""
+        done = self._varnishadm(*command)
+        if done.returncode != 0:
+            raise VarnishError(done.stdout + done.stderr)
+        return done.stdout
+
+    def load_vcl(self, user_vcl: str = "", *, whole: str | None = None) -> str:
+        """Load a VCL, use it and return its name."""
+        self._loaded += 1
+        name = f"vcl{self._loaded}"
+        path = self.directory / f"{name}.vcl"
+        path.write_text(whole if whole is not None else PREAMBLE + user_vcl + POSTAMBLE)
+        self.admin("vcl.load", name, str(path))
+        self.admin("vcl.use", name)
+        if self._loaded == 1:
+            self.admin("start")
+            self.ports = dict(until(self._listening, "varnishd listens"))
+        return name
+
+    def _listening(self) -> list[tuple[str, int]]:
+        lines = [line.split() for line in self.admin("debug.listen_address").splitlines() if line]
+        return [(name, int(port)) for name, _, port in lines]
+
+    def configure(self, config: Config | bytes) -> None:
+        """Write the configuration, without a reload. Bytes are the text of ghost.json."""
+        if isinstance(config, Config):
+            config.write(self.directory)
+        else:
+            replace(self.config_path, config)
+
+    def reload(self, config: Config | bytes | None = None, *, method: str = "GET") -> Answer:
+        """Have ghost read the configuration again."""
+        if config is not None:
+            self.configure(config)
+        return self.get("/.varnish-ghost/reload", method=method, socket=ADMIN)
+
+    def counters(self) -> Any:
+        return self.get("/.varnish-ghost/counters", socket=ADMIN).json
+
+    # -- requests
+
+    def client(self, socket: str = "http-80") -> Client:
+        return Client(self.ports[socket])
+
+    def get(self, path: str = "/", *, socket: str = "http-80", **request: Any) -> Answer:
+        """Send one request on a connection of its own."""
+        with self.client(socket) as client:
+            return client.get(path, **request)
+
+    def raw(self, request: bytes, *, socket_name: str = "http-80") -> bytes:
+        """Send bytes and return everything until varnishd closes."""
+        with socket.create_connection(("127.0.0.1", self.ports[socket_name]), timeout=20) as connection:
+            connection.sendall(request)
+            with contextlib.suppress(ConnectionResetError):
+                return b"".join(iter(lambda: connection.recv(65536), b""))
+            return b""
+
+    # -- the child process
+
+    @property
+    def child(self) -> int:
+        """The process that serves."""
+        manager = self._varnishd.pid
+        children = Path(f"/proc/{manager}/task/{manager}/children").read_text().split()
+        return int(children[-1])
+
+    @property
+    def cpu_seconds(self) -> float:
+        """What the child has used so far."""
+        fields = Path(f"/proc/{self.child}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def resident_bytes(self) -> int:
+        status = Path(f"/proc/{self.child}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
+
+
+class VarnishError(Exception):
+    """varnishd refused a command."""
+
+
+@contextlib.contextmanager
+def load(lab: Lab, path: str = "/", *, threads: int = 4, **request: Any) -> Iterator[list[Answer | Exception]]:
+    """Send requests all the time; the list holds what came of them."""
+    results: list[Answer | Exception] = []
+    stop = threading.Event()
+
+    def run() -> None:
+        with lab.client() as client:
+            while not stop.is_set():
+                try:
+                    results.append(client.get(path, **request))
+                except (OSError, http.client.HTTPException) as error:
+                    results.append(error)
+                    return
+
+    workers = [threading.Thread(target=run) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    try:
+        yield results
+    finally:
+        stop.set()
+        for worker in workers:
+            worker.join()

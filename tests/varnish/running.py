@@ -1,0 +1,84 @@
+"""``vgw run`` as a user runs it: a process of its own on a directory of files."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+SECONDS = 30.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RunningGateway:
+    """A ``vgw run``, its log, and its end."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.log: list[dict[str, Any]] = []
+        self._grown = asyncio.Condition()
+        self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                record = {"level": "none", "message": line.decode(errors="replace")}
+            async with self._grown:
+                self.log.append(record)
+                self._grown.notify_all()
+
+    async def said(self, wanted: Callable[[dict[str, Any]], bool], *, since: int = 0) -> dict[str, Any]:
+        """Return the first record that is wanted, from ``since`` on; wait for it."""
+        try:
+            async with asyncio.timeout(SECONDS), self._grown:
+                while True:
+                    for record in self.log[since:]:
+                        if wanted(record):
+                            return record
+                    since = len(self.log)
+                    await self._grown.wait()
+        except TimeoutError:
+            said = "\n".join(record["message"] for record in self.log)
+            raise AssertionError(f"the gateway did not say what was expected:\n{said}") from None
+
+    async def programmed(self, gateway: str = "", *, since: int = 0) -> None:
+        """Return when a Gateway says that it is Programmed."""
+        await self.said(
+            lambda record: record["message"].startswith(f"Gateway {gateway}") and "Programmed" in record["message"],
+            since=since,
+        )
+
+    async def stop(self) -> int:
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(SECONDS):
+            status = await self.process.wait()
+            await self._reading
+        return status
+
+
+@contextlib.asynccontextmanager
+async def running(*paths: Path, options: tuple[str, ...] = ()) -> AsyncIterator[RunningGateway]:
+    """Run a gateway on these paths; it is stopped, gently, at the end."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "varnish_gateway", "run", "--log-format", "json", *options, *map(str, paths)),
+        stderr=asyncio.subprocess.PIPE,
+        limit=1 << 20,
+    )
+    gateway = RunningGateway(process)
+    try:
+        yield gateway
+    finally:
+        await gateway.stop()

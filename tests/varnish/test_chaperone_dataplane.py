@@ -1,0 +1,273 @@
+"""A data plane with real varnishd and ghost: what is asked for serves, and the last good stays."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import time
+
+import pytest
+from chaperonelab import (
+    FREE_PORTS,
+    ask,
+    endpoints,
+    free_port,
+    heard,
+    must_serve,
+    port_of,
+    routing,
+    running,
+    saying,
+    until,
+    until_answer,
+    user_vcl,
+)
+from echo import Origins
+
+from varnish_gateway import errors
+from varnish_gateway.chaperone import events
+from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.chaperone.sockets import parse_listen
+from varnish_gateway.chaperone.vcl import KEPT_VCLS
+
+BACK_SECONDS = 2.0
+
+
+@pytest.fixture
+async def origins():
+    origins = Origins()
+    yield origins
+    await origins.close()
+
+
+@pytest.fixture
+async def plane(origins):
+    async with running() as data_plane:
+        tea = await origins.port("tea")
+        await must_serve(
+            data_plane,
+            Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", tea), generation="1"),
+        )
+        yield data_plane
+
+
+async def test_routing_and_endpoints_serve(plane):
+    status, headers = await ask(port_of(plane))
+    assert (status, headers["echo-service"], headers["says"]) == (200, "tea", "one")
+    assert (await ask(port_of(plane), "coffee"))[0] == 404
+    served = plane.served
+    assert (served.ready, served.generation, served.up_to_date) == (True, "1", True)
+
+
+async def test_endpoints_follow(plane, origins):
+    other = await origins.port("other tea")
+    before = await ask(port_of(plane))
+    gone = dict.fromkeys(endpoints("tea", await origins.port("tea")))
+    await must_serve(plane, Change(slices={**gone, **endpoints("tea", other)}))
+    after = await ask(port_of(plane))
+    assert (before[1]["echo-service"], after[1]["echo-service"]) == ("tea", "other tea")
+
+
+async def test_a_reload_takes_a_few_milliseconds(plane, origins):
+    tea = await origins.port("tea")
+    durations = []
+    for port in (1, 2, 3, 4, 5, 6, 7, tea):
+        started = time.perf_counter()
+        await must_serve(plane, Change(slices=endpoints("tea", tea, port)))
+        durations.append(time.perf_counter() - started)
+    assert sorted(durations)[4] < 0.05, durations  # about 2 ms on an idle machine
+
+
+async def test_bursts_become_few_reloads(plane):
+    before = len(heard(plane, events.Reloaded))
+    outcomes = await asyncio.gather(
+        *(plane.apply(Change(slices=endpoints("tea", 10000 + number))) for number in range(50))
+    )
+    assert all(outcome.serves for outcome in outcomes)
+    assert len(heard(plane, events.Reloaded)) - before <= 2
+
+
+async def test_the_same_again_is_not_done_again(plane, origins):
+    before = [*plane.bus.history]
+    await must_serve(
+        plane, Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea")))
+    )
+    assert [*plane.bus.history] == before
+
+
+async def test_a_refused_vcl_leaves_the_last_good_and_names_the_users_line(plane):
+    outcome = await plane.apply(Change(vcl=user_vcl("sub vcl_recv {\n  nonsense;\n}"), generation="2"))
+    (problem,) = outcome.problems
+    assert isinstance(problem, errors.VclRejected)
+    assert "(user.vcl Line 2 Pos 3)" in str(problem)
+    assert (await ask(port_of(plane)))[1]["says"] == "one"
+    assert (plane.served.ready, plane.served.generation, plane.served.up_to_date) == (True, "1", False)
+    await must_serve(plane, Change(vcl=saying("two"), generation="3"))
+    assert (await ask(port_of(plane)))[1]["says"] == "two"
+    assert plane.served.generation == "3"
+
+
+async def test_a_refused_vcl_is_compiled_once(plane):
+    bad = Change(vcl=user_vcl("nonsense"))
+    await plane.apply(bad)
+    await plane.apply(bad)
+    assert len(heard(plane, events.VclFailed)) == 1
+
+
+async def test_old_vcls_are_let_go(plane):
+    for number in range(KEPT_VCLS + 3):
+        await must_serve(plane, Change(vcl=saying(f"number {number}")))
+    ours = [entry for entry in await plane.admin.vcl_list() if entry.status != "discarded"]
+    assert len(ours) <= KEPT_VCLS + 1
+    directory = plane.settings.work_dir / "vcl"
+    assert len(list(directory.iterdir())) <= KEPT_VCLS + 1
+
+
+async def test_a_refused_configuration_leaves_the_last_good(plane):
+    outcome = await plane.apply(Change(routing={0: b'{"version": 2, "listeners": [{"name": 1}]}'}))
+    (problem,) = outcome.problems
+    assert isinstance(problem, errors.ReloadRefused)
+    assert (await ask(port_of(plane)))[0] == 200
+    worker = (await plane.admin.pid()).worker
+    os.kill(worker, signal.SIGKILL)
+    await until(lambda: heard(plane, events.ChildBack))
+    await until_answer(port_of(plane), 200)
+    await must_serve(plane, Change(routing=routing("tea", "coffee")))
+    assert (await ask(port_of(plane), "coffee"))[0] == 503
+
+
+async def test_a_killed_worker_comes_back_with_what_it_served(plane):
+    await must_serve(plane, Change(vcl=saying("two"), routing=routing("tea", "coffee")))
+    os.kill((await plane.admin.pid()).worker, signal.SIGKILL)
+    await until(lambda: heard(plane, events.ChildDied))
+    assert await until_answer(port_of(plane), 200, seconds=BACK_SECONDS) < BACK_SECONDS
+    assert (await ask(port_of(plane)))[1]["says"] == "two"
+    assert (await ask(port_of(plane), "coffee"))[0] == 503
+    await until(lambda: plane.served.ready)
+
+
+async def test_a_panic_is_recorded(plane):
+    with pytest.raises(errors.AdminError):
+        await plane.admin.call("debug.panic.worker")
+    await until(lambda: heard(plane, events.ChildDied))
+    (death,) = heard(plane, events.ChildDied)
+    assert "You asked for it" in death.panic
+    await until_answer(port_of(plane), 200, seconds=BACK_SECONDS)
+
+
+async def test_a_worker_that_was_stopped_is_started_when_the_next_change_comes(plane):
+    await plane.admin.stop()
+    plane.supervisor.child_running = False
+    await must_serve(plane, Change(vcl=saying("two")))
+    await until_answer(port_of(plane), 200)
+
+
+async def test_a_killed_manager_comes_back_with_the_last_good(origins):
+    port = free_port()
+    async with running(f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{port},http") as plane:
+        await must_serve(
+            plane,
+            Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea"))),
+        )
+        await plane.apply(Change(vcl=user_vcl("nonsense")))
+        before = plane.supervisor.pid
+        os.kill(before, signal.SIGKILL)
+        await until(lambda: heard(plane, events.VarnishdExited))
+        assert await until_answer(port, 200, seconds=BACK_SECONDS) < BACK_SECONDS
+        assert plane.supervisor.pid != before
+        assert (await ask(port))[1]["says"] == "one"
+
+
+async def test_listeners_change_with_a_short_announced_gap(origins):
+    first, second = free_port(), free_port()
+    old = f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{first},http"
+    async with running(old) as plane:
+        await must_serve(
+            plane,
+            Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea"))),
+        )
+        started = time.monotonic()
+        await must_serve(plane, Change(sockets=parse_listen(f"{old};http-2=127.0.0.1:{second},http")))
+        assert [(await ask(port))[0] for port in (first, second)] == [200, 200]
+        assert time.monotonic() - started < BACK_SECONDS
+        assert len(heard(plane, events.Restarting)) == 1
+
+
+async def test_a_port_that_is_taken_leaves_everything_and_is_tried_again(plane):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        before = plane.supervisor.pid
+        wanted = parse_listen(f"{FREE_PORTS};http-2=127.0.0.1:{port},http")
+        outcome = await plane.apply(Change(sockets=wanted))
+        assert f"socket http-2 on 127.0.0.1:{port}: Address already in use" in str(outcome.problems[0])
+        assert plane.supervisor.pid == before
+        assert not (await plane.apply(Change(vcl=saying("two")))).serves
+        assert (await ask(port_of(plane)))[1]["says"] == "two"
+    await until(lambda: plane.served.up_to_date)
+    await until_answer(port, 200)
+
+
+async def test_sockets_that_varnishd_refuses_bring_the_previous_ones_back(plane):
+    wanted = parse_listen(f"{FREE_PORTS};http-2=127.0.0.1:0,nonsense")
+    outcome = await plane.apply(Change(sockets=wanted))
+    assert not outcome.serves
+    assert (await ask(port_of(plane)))[1]["says"] == "one"
+    pid = plane.supervisor.pid
+    await plane.apply(Change(vcl=saying("two")))
+    assert plane.supervisor.pid == pid
+
+
+async def test_tls_sockets_are_named_and_not_served():
+    async with running(f"{FREE_PORTS};https-443=:443,https") as plane:
+        (event,) = heard(plane, events.SocketsUnserved)
+        assert event.sockets == ("https-443=:443,https",)
+
+
+async def test_a_port_taken_at_the_start_is_an_error():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(errors.ChildExited, match="in use"):
+            async with running(f"http-1=127.0.0.1:{taken.getsockname()[1]},http"):
+                pass
+
+
+async def test_http2_without_tls_is_on(plane):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(plane))
+    writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+    frame = await asyncio.wait_for(reader.readexactly(9), 5)
+    writer.close()
+    assert frame[3] == 4  # SETTINGS
+
+
+async def test_stop_waits_for_connections(origins):
+    async with running() as plane:
+        await must_serve(
+            plane,
+            Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea"))),
+        )
+        _, writer = await asyncio.open_connection("127.0.0.1", port_of(plane))
+        writer.write(b"GET / HTTP/1.1\r\nHost: tea\r\n\r\n")
+        stopping = asyncio.create_task(plane.stop(drain_seconds=5))
+        await until(lambda: heard(plane, events.Draining))
+        assert plane.served.reason == "draining"
+        assert (await ask(port_of(plane)))[0] == 200
+        writer.close()
+        started = time.monotonic()
+        await stopping
+        assert time.monotonic() - started < 4.5
+        assert not plane.supervisor.running
+
+
+async def test_what_ghost_reads_is_on_disk_as_the_manifest_says(plane):
+    directory = plane.settings.work_dir / "ghost"
+    manifest = json.loads((directory / "ghost.json").read_text())
+    assert {path.name for path in directory.iterdir()} == {
+        "ghost.json",
+        *manifest["routing"],
+        *manifest["endpoints"],
+    }
+    assert manifest["id"] == plane.served.configuration

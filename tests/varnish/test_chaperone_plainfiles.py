@@ -1,0 +1,204 @@
+"""``vgw chaperone`` from plain files, as a process of its own."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+from chaperonelab import ask, free_port, slice_document, until_answer, until_header, work_directory
+from echo import Origins
+
+from varnish_gateway.emit.vcl import main_vcl
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+PROGRAM = """
+import asyncio, logging, os, sys
+from varnish_gateway.chaperone.run import run_chaperone
+from varnish_gateway.chaperone.settings import from_environment
+logging.basicConfig(level="INFO", stream=sys.stderr)
+sys.exit(asyncio.run(run_chaperone(from_environment(os.environ))))
+"""
+
+
+class Chaperone:
+    """The seed's example: every path and port of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port, self.health = free_port(), free_port()
+        self.environment = {
+            "NAMESPACE": "n",
+            "VARNISH_ADMIN_PORT": "0",
+            "VARNISH_LISTEN": f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{self.port},http",
+            "VARNISH_STORAGE": "malloc,16m",
+            "VCL_PATH": str(directory / "main.vcl"),
+            "ROUTING_CONFIG_PATH": str(directory / "routing.json"),
+            "GHOST_CONFIG_PATH": str(directory / "ghost.json"),
+            "ENDPOINTS_PATH": str(directory / "endpoints"),
+            "WORK_DIR": str(directory / "work"),
+            "HEALTH_ADDR": f"127.0.0.1:{self.health}",
+            "VARNISHD_EXTRA_ARGS": "-p;thread_pool_stack=160k",
+            "DRAIN_SECONDS": "0.5",
+        }
+
+    async def start(self) -> None:
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            PROGRAM,
+            env={**os.environ, "PYTHONPATH": str(SOURCE), **self.environment},
+        )
+
+    async def stop(self) -> int:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGTERM)
+        return await asyncio.wait_for(self.process.wait(), 15)
+
+    def write(self, name: str, content: str) -> None:
+        """Write as editors do: a new file, then a rename."""
+        path = self.directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.with_suffix(".new").write_text(content)
+        path.with_suffix(".new").rename(path)
+
+    def write_endpoints(self, service: str, port: int) -> None:
+        self.write(f"endpoints/{service}.yaml", yaml.safe_dump(slice_document(service, port)))
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self.health}{path}") as answer:
+            return answer.status, await answer.text()
+
+    async def until_ready(self) -> dict[str, object]:
+        async with asyncio.timeout(15):
+            while True:
+                with contextlib.suppress(aiohttp.ClientError):
+                    status, text = await self.get("/ready")
+                    if status == 200:
+                        served: dict[str, object] = json.loads(text)
+                        return served
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def origins():
+    origins = Origins()
+    yield origins
+    await origins.close()
+
+
+@pytest.fixture
+async def chaperone():
+    with work_directory() as directory:
+        chaperone = Chaperone(directory)
+        chaperone.write("main.vcl", main_vcl())
+        yield chaperone
+        if chaperone.process.returncode is None:
+            await chaperone.stop()
+
+
+def routing(*services):
+    vhosts = {name: {"service": name, "namespace": "n", "port": 8080, "weight": 100} for name in services}
+    return json.dumps({"version": 1, "vhosts": vhosts})
+
+
+async def test_version_1_routing_with_endpoints_and_every_edit(chaperone, origins):
+    chaperone.write("routing.json", routing("tea"))
+    chaperone.write_endpoints("tea", await origins.port("tea"))
+    await chaperone.start()
+    await chaperone.until_ready()
+    assert (await ask(chaperone.port))[1]["echo-service"] == "tea"
+
+    chaperone.write("routing.json", routing("tea", "coffee"))
+    await until_answer(chaperone.port, 503, "coffee")
+    chaperone.write_endpoints("coffee", await origins.port("coffee"))
+    await until_answer(chaperone.port, 200, "coffee")
+
+    chaperone.write("main.vcl", main_vcl().replace("ghost.deliver();", 'ghost.deliver(); set resp.http.Says = "two";'))
+    await until_header(chaperone.port, "says", "two")
+
+    chaperone.write("routing.json", "{half")
+    chaperone.write("main.vcl", "nonsense")
+    chaperone.write_endpoints("tea", await origins.port("other"))
+    await until_header(chaperone.port, "echo-service", "other")
+    assert (await ask(chaperone.port, "coffee"))[1]["says"] == "two"
+    assert await chaperone.stop() == 0
+
+
+async def test_health_ready_metrics_and_drain(chaperone, origins):
+    chaperone.write("routing.json", routing("tea"))
+    chaperone.write_endpoints("tea", await origins.port("tea"))
+    await chaperone.start()
+    served = await chaperone.until_ready()
+    assert served["upToDate"]
+    assert served["configuration"] == json.loads((chaperone.directory / "ghost.json").read_text())["id"]
+    assert f"http-1=127.0.0.1:{chaperone.port}" in served["sockets"]
+    assert await chaperone.get("/health") == (200, "ok\n")
+    await ask(chaperone.port)
+    _, metrics = await chaperone.get("/metrics")
+    assert 'vgw_route_requests_total{route="n/tea"} 1' in metrics
+    assert "vgw_ready 1" in metrics
+    assert (await chaperone.get("/drain"))[0] == 503
+    assert (await chaperone.get("/ready"))[0] == 503
+    assert (await ask(chaperone.port))[0] == 200
+
+
+async def test_a_ghost_json_written_by_hand_is_used_and_watched(chaperone, origins):
+    def vhost(port):
+        return json.dumps(
+            {"version": 1, "vhosts": {"tea": {"backends": [{"address": "127.0.0.1", "port": port, "weight": 100}]}}}
+        )
+
+    first = vhost(await origins.port("tea"))
+    chaperone.write("ghost.json", first)
+    await chaperone.start()
+    await chaperone.until_ready()
+    assert (await ask(chaperone.port))[1]["echo-service"] == "tea"
+    assert (chaperone.directory / "ghost.json").read_text() == first
+    chaperone.write("ghost.json", vhost(await origins.port("other")))
+    await until_header(chaperone.port, "echo-service", "other")
+    chaperone.write("ghost.json", "{half")
+    chaperone.write("ghost.json", '{"version": 1, "vhosts": 7}')
+    assert (await ask(chaperone.port))[1]["echo-service"] == "other"
+
+
+async def test_it_waits_for_a_vcl_that_is_not_there_yet(chaperone, origins):
+    vcl = chaperone.directory / "main.vcl"
+    text = vcl.read_text()
+    vcl.unlink()
+    chaperone.write("routing.json", routing("tea"))
+    chaperone.write_endpoints("tea", await origins.port("tea"))
+    await chaperone.start()
+    async with asyncio.timeout(10):
+        while True:
+            with contextlib.suppress(aiohttp.ClientError):
+                status, body = await chaperone.get("/ready")
+                break
+            await asyncio.sleep(0.02)
+    assert (status, json.loads(body)["reason"]) == (503, "no VCL is in use")
+    chaperone.write("main.vcl", text)
+    await chaperone.until_ready()
+    assert (await ask(chaperone.port))[0] == 200
+
+
+async def test_a_port_that_is_taken_ends_it_with_status_1(chaperone, origins):
+    chaperone.environment["VARNISH_LISTEN"] = f"http-1=127.0.0.1:{await origins.port('squatter')},http"
+    await chaperone.start()
+    assert await asyncio.wait_for(chaperone.process.wait(), 15) == 1
+
+
+async def test_a_varnishd_left_behind_by_a_killed_chaperone_is_ended(chaperone, origins):
+    chaperone.write("routing.json", routing("tea"))
+    chaperone.write_endpoints("tea", await origins.port("tea"))
+    await chaperone.start()
+    await chaperone.until_ready()
+    chaperone.process.kill()
+    await chaperone.process.wait()
+    await chaperone.start()
+    await chaperone.until_ready()
+    assert (await ask(chaperone.port))[0] == 200

@@ -1,0 +1,105 @@
+"""Every command against a real varnishd."""
+
+import pytest
+from chaperonelab import must_serve, running
+
+from varnish_gateway import errors
+from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.chaperone.varnishadm import CliError, Status
+
+VCL = "vcl 4.1;\nbackend default none;\n"
+PROBED = f"""{VCL}
+backend origin {{ .host = "127.0.0.1"; .port = "1"; .probe = {{ .interval = 1h; }} }}
+sub vcl_recv {{ set req.backend_hint = origin; }}
+"""
+
+
+@pytest.fixture
+async def admin():
+    async with running() as data_plane:
+        await must_serve(data_plane, Change(vcl=PROBED))
+        yield data_plane.admin
+
+
+async def test_vcl_commands(admin):
+    await admin.vcl_inline("mine", VCL + '# a "quoted" word, a \\ and an ü\n', "warm")
+    assert '# a "quoted" word, a \\ and an ü' in await admin.vcl_show("mine")
+    assert "VCL.SHOW" in await admin.vcl_show("mine", verbose=True)
+    await admin.vcl_label("label", "mine")
+    entries = {entry.name: entry for entry in await admin.vcl_list()}
+    assert (entries["mine"].labels, entries["mine"].temperature) == (1, "warm")
+    assert entries["label"].label.name == "mine"
+    assert {entry.name: entry.deps for entry in await admin.vcl_deps()}["label"] == ("mine",)
+    await admin.vcl_use("label")
+    await admin.vcl_use(next(name for name in entries if name.startswith("vgw-")))
+    await admin.vcl_discard("label")
+    await admin.vcl_state("mine", "cold")
+    await admin.vcl_discard("mine")
+    assert "mine" not in {entry.name for entry in await admin.vcl_list()}
+
+
+async def test_a_refused_command_has_its_status(admin):
+    with pytest.raises(CliError, match="nothing") as raised:
+        await admin.vcl_use("nothing")
+    assert raised.value.status == Status.PARAMETER
+    with pytest.raises(errors.AdminError, match="Cannot read file"):
+        await admin.vcl_load("x", "/no/such/file with spaces.vcl")
+
+
+async def test_parameters(admin):
+    assert (await admin.param_set("default_ttl", "10")).value == 10
+    assert [parameter.name for parameter in await admin.param_list(changed=True) if parameter.name == "default_ttl"]
+    await admin.param_reset("default_ttl")
+    assert (await admin.param_show("default_ttl")).value == 120
+    assert len(await admin.param_list()) > 50
+    with pytest.raises(CliError, match="Unknown parameter"):
+        await admin.param_show("nothing")
+
+
+async def test_backends(admin):
+    backends = await admin.backend_list(probes=True)
+    name = next(name for name in backends if name.endswith(".origin"))
+    assert (backends[name].type, backends[name].admin_health) == ("backend", "probe")
+    await admin.backend_set_health(name, "sick")
+    assert (await admin.backend_list(name))[name].admin_health == "sick"
+
+
+async def test_bans_hold_any_value(admin):
+    await admin.ban(("req.url", "~", '^/a "b" [.]c'), ("req.http.x", "!=", "word"))
+    specs = [ban.spec for ban in await admin.ban_list()]
+    assert any('"b"' in spec and "!= word" in spec for spec in specs), specs
+
+
+async def test_the_rest(admin):
+    assert {device.name for device in await admin.storage_list()} >= {"Transient"}
+    assert await admin.status() == "running"
+    pids = await admin.pid()
+    assert pids.worker
+    assert pids.worker != pids.master
+    assert (await admin.ping()).version == "1.0"
+    assert "Varnish Cache CLI" in await admin.banner()
+    assert "vcl.load" in {command.request for command in await admin.help()}
+    assert await admin.panic_show() is None
+    with pytest.raises(CliError) as raised:
+        await admin.panic_clear()
+    assert raised.value.status == Status.CANNOT
+
+
+async def test_certificates_are_for_builds_that_have_them(admin):
+    if "tls.cert.list" in {command.request for command in await admin.help()}:
+        assert isinstance(await admin.tls_cert_list(), tuple)
+        return
+    for call in (admin.tls_cert_list(), admin.tls_cert_commit(), admin.tls_cert_load("a", "/b.pem")):
+        with pytest.raises(CliError) as raised:
+            await call
+        assert raised.value.status == Status.UNKNOWN
+
+
+async def test_stop_and_start(admin):
+    await admin.stop()
+    assert await admin.status() in ("stopped", "starting", "running")  # the data plane starts it again
+
+
+async def test_after_quit_varnishd_calls_again(admin):
+    await admin.quit()
+    assert (await admin.ping()).version == "1.0"

@@ -1,0 +1,147 @@
+"""Endpoints of a pool: an even choice, and another one when a connection is refused."""
+
+import re
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from ghostlab import Config, Lab, Origin, backend, refusing_endpoint, route, to
+
+from varnish_gateway.ir import wire
+
+
+@pytest.fixture(scope="module")
+def origins() -> Iterator[list[Origin]]:
+    with Origin("a") as a, Origin("b") as b, Origin("c") as c:
+        yield [a, b, c]
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab(Config()) as running:
+        yield running
+
+
+@pytest.fixture
+def serve(lab):
+    def reload(*endpoints: Origin | wire.Endpoint) -> Lab:
+        config = Config([route("r", to(backend("pool")))], {"pool": endpoints})
+        assert lab.reload(config).status == 200
+        return lab
+
+    return reload
+
+
+def test_endpoints_share_evenly(serve, origins):
+    with serve(*origins).client() as client:
+        served = Counter(client.get().origin for _ in range(1500))
+    assert all(400 < served[name] < 600 for name in "abc"), served
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_refusing_endpoint_goes_unnoticed(serve, origins, method):
+    lab = serve(origins[0], refusing_endpoint(), refusing_endpoint())
+    body = b"x" * 3000 if method == "POST" else None
+    origins[0].seen.clear()
+    with lab.client() as client:
+        answers = [client.get(method=method, body=body) for _ in range(100)]
+    assert {(one.status, one.origin) for one in answers} == {(200, "a")}
+    assert len(origins[0].seen) == 100
+    assert {seen.body for seen in origins[0].seen} == {body or b""}
+
+
+def test_failed_attempts_leave_no_trace_in_the_request(serve, origins):
+    lab = serve(origins[0], *(refusing_endpoint() for _ in range(5)))
+    origins[0].seen.clear()
+    # Without a Host header each attempt adds one of its own.
+    answers = [lab.raw(b"GET / HTTP/1.0\r\nConnection: close\r\n\r\n") for _ in range(20)]
+    assert all(b" 200 " in answer for answer in answers)
+    assert all(len(seen.values("host")) == 1 for seen in origins[0].seen)
+
+
+def test_the_rest_of_the_load_is_shared_evenly_around_a_dead_endpoint(serve, origins):
+    with serve(refusing_endpoint(), *origins).client() as client:
+        served = Counter(client.get().origin for _ in range(1500))
+    assert all(400 < served[name] < 600 for name in "abc"), served
+
+
+def test_nobody_left_is_a_503(serve):
+    answer = serve(refusing_endpoint(), refusing_endpoint()).get()
+    assert answer.status == 503
+    assert b"No endpoint accepts connections" in answer.body
+
+
+@contextmanager
+def closing_endpoint() -> Iterator[tuple[wire.Endpoint, list[bytes]]]:
+    """An endpoint that reads a request and closes without an answer."""
+    requests: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def run() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    requests.append(connection.recv(65536))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        yield wire.Endpoint(address="127.0.0.1", port=server.getsockname()[1]), requests
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_a_request_that_may_have_been_seen_is_not_sent_again(serve):
+    with closing_endpoint() as (first, seen_first), closing_endpoint() as (second, seen_second):
+        answer = serve(first, second).get()
+    assert answer.status == 502
+    assert len(seen_first) + len(seen_second) == 1
+
+
+def test_a_sick_endpoint_is_left_alone(serve, origins):
+    lab = serve(*origins)
+    name = f"vcl1.127.0.0.1:{origins[0].port}"
+    lab.admin("backend.set_health", name, "sick")
+    with lab.client() as client:
+        served = Counter(client.get().origin for _ in range(100))
+    lab.admin("backend.set_health", name, "auto")
+    assert set(served) == {"b", "c"}
+
+
+def test_backend_list_tells_health(serve, origins):
+    listed = serve(origins[0], refusing_endpoint()).admin("backend.list")
+    assert re.search(r"vcl1\.pool\(default/pool:80\)\s+probe\s+2/2\s+healthy", listed)
+    assert re.search(r"vcl1\.rule\(default/r/0\)\s+probe\s+1/1\s+healthy", listed)
+    empty = serve().admin("backend.list", "-j")
+    assert '"vcl1.pool(default/pool:80)"' in empty
+
+
+def test_ipv6_endpoints(serve):
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        endpoint = wire.Endpoint(address="::1", port=server.getsockname()[1])
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert serve(endpoint).get().status == 204
+        thread.join()
+
+
+def test_bytes_are_charged_to_the_endpoint_that_served(serve, origins):
+    lab = serve(origins[0], refusing_endpoint())
+    with lab.client() as client:
+        for _ in range(20):
+            client.get(headers=[("X-Long", "x" * 1000)])
+    sent = re.findall(r"BereqAcct\s+(\d+)", lab.log)
+    assert sent
+    assert all(1000 < int(count) < 1500 for count in sent[-20:])

@@ -1,0 +1,132 @@
+"""Bad input and faults: defined answers, one request at most, the child lives."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ghostlab import ROOT, Config, Lab, Origin, backend, prefix, route, to
+
+from varnish_gateway.ir import wire
+
+PANICKING = Path(os.environ.get("GHOST_VMOD_PANIC", ROOT / "build" / "libvmod_ghost_panic.so"))
+
+
+@pytest.fixture(scope="module")
+def tea() -> Iterator[Origin]:
+    with Origin("tea") as origin:
+        yield origin
+
+
+@pytest.fixture(scope="module")
+def lab(tea) -> Iterator[Lab]:
+    by_header = wire.Match(headers=(wire.ValueMatch(name="x-kind", value=".+", type="regex"),))
+    routes = [route("any", to(backend("tea"))), route("header", to(backend("tea"), matches=[by_header]))]
+    with Lab(Config(routes, {"tea": [tea]})) as running:
+        child = running.child
+        yield running
+        assert running.child == child
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/", [("X-Kind", b"\xff\xfe caf\xe9")]),
+        ("/%ff%00%2F%2e%2e/x", []),
+        ("/?&=&a=&=b&&%=%zz", []),
+        ("/" + "a/" * 5000, []),
+        ("/" + "../" * 3000, []),
+        ("/", [("X-Kind", str(n)) for n in range(40)]),
+        ("//", []),
+        ("/;x=1?" + "k=v&" * 2000, []),
+    ],
+)
+def test_odd_requests_are_served(lab, path, headers):
+    assert lab.get(path, headers=headers).status == 200
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET /\xff\xfe HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: caf\xe9\r\nConnection: close\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.0\r\n\r\n", b"200"),
+        (b"GET http://a/x HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n", b"200"),
+        (b"OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET /" + b"x" * 40000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", b""),
+    ],
+)
+def test_odd_bytes_have_defined_answers(lab, request_bytes, status):
+    answer = lab.raw(request_bytes)
+    assert answer.split(b" ")[1:2] == ([status] if status else [])
+
+
+def test_a_full_workspace_fails_one_request(tea):
+    long = wire.HeaderModifier(set=tuple(wire.Header(name=f"x-{n}", value="v" * 500) for n in range(30)))
+    routes = [
+        route("long", to(backend("tea"), matches=[prefix("/request")], filters=wire.Filters(request=long))),
+        route("response", to(backend("tea"), matches=[prefix("/response")], filters=wire.Filters(response=long))),
+        route("plain", to(backend("tea"))),
+    ]
+    # varnishd itself takes about 20k of each before the first byte of a request.
+    small = {"workspace_backend": "28k", "workspace_client": "28k", "http_resp_hdr_len": "4k", "http_req_size": "8k"}
+    with Lab(Config(routes, {"tea": [tea]}), parameters=small) as lab:
+        child = lab.child
+        answers = [lab.get("/./" + "x" * length) for length in range(0, 7500, 100)]
+        assert {one.status for one in answers} <= {200, 500, 503}
+        assert "recv(): out of workspace" in lab.log
+        assert lab.get("/request").status == 503
+        assert lab.get("/response").status in {500, 503}
+        assert lab.get("/plain").status == 200
+        assert lab.child == child
+
+
+def test_too_many_headers_fail_one_request(tea):
+    many = wire.HeaderModifier(add=tuple(wire.Header(name=f"x-{n}", value="v") for n in range(60)))
+    rule = to(backend("tea"), matches=[prefix("/many")], filters=wire.Filters(request=many))
+    with Lab(Config([route("many", rule), route("plain", to(backend("tea")))], {"tea": [tea]})) as lab:
+        assert lab.get("/many").status == 503
+        assert "out of workspace or too many headers" in lab.log
+        assert lab.get("/plain").status == 200
+
+
+# -- panics ----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not PANICKING.exists(), reason="needs a build with the feature test-panic")
+@pytest.mark.parametrize(
+    ("entry", "statuses"),
+    [
+        ("recv", {500, 503}),
+        ("changed", {500, 503}),
+        ("admin", {500, 503}),
+        ("rule", {500, 503}),
+        ("fetch", {503}),
+        ("response", {503}),
+        ("deliver", {500, 503}),
+        ("gethdrs", {503}),
+        ("finish", {200}),
+        ("healthy", {200}),
+        ("task", {200}),
+        ("destroy", {200}),
+    ],
+)
+def test_a_panic_is_one_failed_request(tea, entry, statuses):
+    config = Config([route("any", to(backend("tea")))], {"tea": [tea]})
+    with Lab(config, vmod=PANICKING, environment={"GHOST_TEST_PANIC": entry}) as lab:
+        child = lab.child
+        assert {lab.get().status for _ in range(3)} <= statuses
+        assert lab.child == child
+        assert "Panic" not in lab.output
+
+
+@pytest.mark.skipif(not PANICKING.exists(), reason="needs a build with the feature test-panic")
+@pytest.mark.parametrize("entry", ["answer", "pull", "finish-answer"])
+def test_a_panic_in_an_answer_is_one_failed_request(entry):
+    with Lab(Config(), vmod=PANICKING, environment={"GHOST_TEST_PANIC": entry}) as lab:
+        child = lab.child
+        raw = lab.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert re.match(rb"HTTP/1.1 (404|503) ", raw)
+        assert lab.child == child

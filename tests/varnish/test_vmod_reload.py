@@ -1,0 +1,294 @@
+"""Both kinds of reload: nothing is lost, nothing grows, a failure changes nothing."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from ghostlab import (
+    CACHE_EVERYTHING,
+    Answer,
+    Config,
+    Lab,
+    Origin,
+    VarnishError,
+    backend,
+    load,
+    prefix,
+    refusing_endpoint,
+    route,
+    to,
+    until,
+)
+
+from varnish_gateway.ir import wire
+
+RELOADS = int(os.environ.get("GHOST_RELOADS", "100"))
+
+
+@pytest.fixture(scope="module")
+def tea() -> Iterator[Origin]:
+    with Origin("tea") as origin:
+        yield origin
+
+
+@pytest.fixture(scope="module")
+def coffee() -> Iterator[Origin]:
+    with Origin("coffee") as origin:
+        yield origin
+
+
+@pytest.fixture
+def lab(tea) -> Iterator[Lab]:
+    with Lab(serving("tea", tea)) as running:
+        yield running
+
+
+def serving(service: str, *endpoints: Origin | wire.Endpoint) -> Config:
+    return Config([route("drink", to(backend(service)))], {service: endpoints})
+
+
+def many_routes(count: int, service: str, origin: Origin, shards: int = 16) -> Config:
+    routes = [route(f"r{n}", to(backend(service), matches=[prefix(f"/{n}")])) for n in range(count)]
+    return Config(routes, {service: [origin]}, shards=shards)
+
+
+def failures(results: list[Answer | Exception]) -> list[Answer | Exception]:
+    return [one for one in results if isinstance(one, Exception) or one.status != 200]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_reload_serves_the_new_configuration_and_names_it(lab, coffee, method):
+    config = serving("coffee", coffee)
+    config.id = "second"
+    answer = lab.reload(config, method=method)
+    assert (answer.status, answer.json) == (200, {"id": "second", "routes": 1, "pools": 1})
+    assert lab.get().origin == "coffee"
+
+
+def test_the_reload_endpoint_is_for_the_loopback_socket_alone(tea):
+    sockets = ["http-80", "http-8080"]
+    with Lab(Config(), sockets=sockets) as lab:
+        for name in sockets:
+            for page in ("reload", "counters"):
+                assert lab.get(f"/.varnish-ghost/{page}", socket=name).status == 404
+        lab.reload(serving("tea", tea))
+        assert lab.get("/.varnish-ghost/reload").origin == "tea"  # a route may take it
+        assert lab.get("/", socket="ghost-reload").status == 404
+        assert lab.get("/.varnish-ghost/nothing", socket="ghost-reload").status == 404
+        assert lab.reload(method="DELETE").status == 405
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"{", "ghost.json: "),
+        (b'{"version": 3}', "version 3 is not known"),
+        (b'{"version": 2, "id": "x", "routing": ["absent.json"]}', "absent.json: "),
+        (b'{"version": 2, "id": "x", "routing": ["../outside.json"]}', "not the name of a file beside it"),
+        (b'{"version": 2, "id": "x", "unknown": 1}', "unknown"),
+        (b'{"version": 1, "vhosts": {"a": {"backends": [{"address": "nowhere", "port": 1}]}}}', "not an IP address"),
+    ],
+)
+def test_a_refused_configuration_changes_nothing(lab, text, reason):
+    answer = lab.reload(text)
+    assert answer.status == 500
+    assert reason in (answer.header("x-ghost-error") or "")
+    assert reason in answer.json["reason"]
+    assert lab.get().origin == "tea"
+
+
+def test_a_regex_that_does_not_compile_names_its_route(lab, tea):
+    bad = wire.Match(path=wire.PathMatch(type="regex", value="/("))
+    answer = lab.reload(Config([route("bad", to(backend("tea"), matches=[bad]))], {"tea": [tea]}))
+    assert answer.status == 500
+    assert "default/bad" in (answer.header("x-ghost-error") or "")
+    assert lab.get().origin == "tea"
+
+
+def test_a_vcl_does_not_load_without_a_configuration(lab):
+    lab.config_path.unlink()
+    with pytest.raises(VarnishError, match=r"can't load the configuration: .*ghost\.json: No such file"):
+        lab.load_vcl()
+    assert lab.get().origin == "tea"
+
+
+def test_a_path_in_vcl_goes_before_the_environment(lab, coffee):
+    directory = lab.directory / "elsewhere"
+    directory.mkdir()
+    serving("coffee", coffee).write(directory)
+    lab.load_vcl(
+        whole=f"""vcl 4.1;
+        import ghost;
+        backend none none;
+        sub vcl_init {{ ghost.init("{directory}/ghost.json"); }}
+        sub vcl_recv {{ set req.backend_hint = ghost.recv(); return (pass); }}
+        sub vcl_backend_fetch {{ set bereq.backend = ghost.fetch(bereq.backend); }}
+    """
+    )
+    assert lab.get().origin == "coffee"
+
+
+def test_version_1_serves_every_socket(tea, coffee):
+    def address(origin: Origin) -> dict[str, object]:
+        return {"address": "127.0.0.1", "port": origin.port, "weight": 100}
+
+    text = {
+        "version": 1,
+        "vhosts": {
+            "tea.example.com": {"backends": [address(tea)]},
+            "*.example.com": {"backends": [address(coffee)]},
+        },
+        "default": {"backends": [address(tea), address(coffee)]},
+    }
+    with Lab(json.dumps(text).encode(), sockets=["http-80", "http-81"]) as lab:
+        for name in ("http-80", "http-81"):
+            assert lab.get(host="tea.example.com", socket=name).origin == "tea"
+            assert lab.get(host="x.example.com", socket=name).origin == "coffee"
+        served = Counter(lab.get(host="other").origin for _ in range(60))
+        assert set(served) == {"tea", "coffee"}
+        del text["default"]
+        assert lab.reload(json.dumps(text).encode()).status == 200
+        assert lab.get(host="other").status == 404
+
+
+def test_reloads_under_load_lose_nothing(lab, tea, coffee):
+    with load(lab) as results:
+        for number in range(RELOADS):
+            config = serving("tea", tea) if number % 2 else serving("coffee", coffee)
+            assert lab.reload(config).status == 200
+            assert lab.get().origin == ("tea" if number % 2 else "coffee")
+    assert failures(results) == []
+    assert len(results) > RELOADS
+
+
+def test_endpoint_changes_under_load_lose_nothing(lab, tea, coffee):
+    with load(lab) as results:
+        for number in range(RELOADS):
+            assert lab.reload(serving("tea", *((tea, coffee), (tea,), (coffee,))[number % 3])).status == 200
+    assert failures(results) == []
+    assert {one.origin for one in results} == {"tea", "coffee"}
+
+
+def test_vcl_reloads_under_load_lose_nothing(tea):
+    # Otherwise idle workers keep the VCL of their last request for a minute.
+    with Lab(serving("tea", tea), parameters={"debug": "+vtc_mode"}) as lab:
+        with load(lab) as results:
+            for number in range(5):
+                lab.load_vcl(f"# edit {number}\n")
+                lab.admin("vcl.discard", f"vcl{number + 1}")
+        assert failures(results) == []
+        until(lambda: vcls(lab) == ["vcl6"], "old VCLs are gone")
+        assert lab.get().origin == "tea"
+
+
+def vcls(lab: Lab) -> list[str]:
+    return [line.split()[-1] for line in lab.admin("vcl.list").splitlines() if line]
+
+
+def test_connections_survive_both_kinds_of_reload(lab, tea):
+    with lab.client() as client:
+        client.get()
+        before = tea.connections
+        for number in range(3):
+            config = many_routes(number, "tea", tea)
+            config.routes = [*config.routes, route("drink", to(backend("tea")))]
+            lab.reload(config)
+            lab.load_vcl(f"# edit {number}\n")
+            assert client.get().origin == "tea"
+    assert tea.connections == before
+
+
+def test_an_older_vcl_is_brought_up_to_date(lab, tea, coffee):
+    lab.load_vcl("# newer\n")
+    lab.reload(serving("coffee", coffee))
+    lab.admin("vcl.use", "vcl1")  # still warm, never asked to reload
+    assert lab.get().origin == "coffee"
+    lab.admin("vcl.use", "vcl2")
+    lab.admin("vcl.state", "vcl1", "cold")
+    lab.reload(serving("tea", tea))
+    lab.admin("vcl.state", "vcl1", "auto")
+    lab.admin("vcl.use", "vcl1")
+    assert lab.get().origin == "tea"
+    assert "vcl1.rule(default/drink/0)" in lab.admin("backend.list", "vcl1.*")
+
+
+def test_a_cold_vcl_holds_no_backends(lab):
+    lab.load_vcl("# newer\n")
+    lab.admin("vcl.state", "vcl1", "cold")
+    assert "127.0.0.1" not in lab.admin("backend.list", "vcl1.*")
+
+
+def test_only_changed_shards_are_read(lab, tea):
+    config = many_routes(64, "tea", tea)
+    lab.reload(config)
+    for held in lab.directory.glob("routing-*.json"):
+        held.unlink()
+    changed = Config([*config.routes, route("one-more", to(backend("tea")))], config.pools, shards=16)
+    changed.write(lab.directory)
+    shards = json.loads(lab.config_path.read_bytes())["routing"]
+    number = next(n for n, name in enumerate(shards) if "one-more" in (lab.directory / name).read_text())
+    for name in shards[:number] + shards[number + 1 :]:
+        (lab.directory / name).unlink()
+    assert lab.reload().json["routes"] == 65
+
+
+def test_a_change_of_the_number_of_shards_keeps_every_route(lab, tea):
+    for shards in (1, 16, 4):
+        assert lab.reload(many_routes(64, "tea", tea, shards)).json["routes"] == 64
+        assert [lab.get(f"/{n}").status for n in (0, 31, 63)] == [200] * 3
+    assert lab.reload(many_routes(63, "tea", tea, 4)).json["routes"] == 63
+    assert lab.get("/63").status == 404
+
+
+def test_memory_is_flat_over_many_reloads(lab, tea):
+    def cycle(number: int) -> None:
+        config = many_routes(200, "tea", tea)
+        config.pools = {"tea": [tea, refusing_endpoint()]} if number % 2 else {"tea": [tea]}
+        config.routes = config.routes[number % 7 :]
+        assert lab.reload(config).status == 200
+        lab.get("/150")
+
+    for number in range(60):
+        cycle(number)
+    before = lab.resident_bytes
+    for number in range(RELOADS):
+        cycle(number)
+    assert lab.resident_bytes - before < 2 << 20
+
+
+# -- counters --------------------------------------------------------------------------
+
+
+def test_counters_by_route(tea):
+    routes = [
+        route("drink", to(backend("tea")), hosts=["tea"]),
+        route("broken", wire.Rule(status=500), hosts=["broken"]),
+    ]
+    with Lab(Config(routes, {"tea": [tea]}), user_vcl=CACHE_EVERYTHING) as lab:
+        for host in ("tea", "tea", "tea", "broken", "nowhere"):
+            lab.get(host=host)
+        counters = lab.counters()
+        drink, broken = counters["routes"]["default/drink"], counters["routes"]["default/broken"]
+        assert (drink["requests"], drink["hits"], drink["misses"], drink["passes"]) == (3, 2, 1, 0)
+        assert drink["status"] == {"1xx": 0, "2xx": 3, "3xx": 0, "4xx": 0, "5xx": 0}
+        assert drink["latency"]["count"] == 3
+        assert drink["latency"]["buckets"][-1]["count"] == 3
+        assert 0 < drink["latency"]["sum"] < 5
+        assert (broken["requests"], broken["status"]["5xx"]) == (1, 1)
+        assert counters["unrouted"]["status"]["4xx"] == 1
+
+
+def test_counters_survive_reloads_and_go_with_their_route(lab, tea):
+    lab.get()
+    lab.load_vcl("# edit\n")
+    lab.reload(many_routes(1, "tea", tea))
+    assert "default/drink" not in lab.counters()["routes"]
+    lab.reload(serving("tea", tea))
+    assert lab.counters()["routes"]["default/drink"]["requests"] == 0
+    lab.get()
+    lab.load_vcl("# another edit\n")
+    lab.reload(Config([*serving("tea", tea).routes, route("other", to(backend("tea")))], {"tea": [tea]}))
+    lab.get()
+    assert lab.counters()["routes"]["default/drink"]["requests"] == 2

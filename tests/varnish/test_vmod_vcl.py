@@ -1,0 +1,184 @@
+"""ghost and user VCL: the cache, restarts, ESI, pipes, a change of what was routed."""
+
+from collections.abc import Iterator
+
+import pytest
+from ghostlab import CACHE_EVERYTHING, PREAMBLE, Config, Lab, Origin, VarnishError, backend, prefix, route, to
+
+from varnish_gateway.ir import wire
+
+CANARY = wire.Match(headers=(wire.ValueMatch(name="x-canary", value="1"),))
+
+
+@pytest.fixture(scope="module")
+def tea() -> Iterator[Origin]:
+    with Origin("tea") as origin:
+        yield origin
+
+
+@pytest.fixture(scope="module")
+def coffee() -> Iterator[Origin]:
+    with Origin("coffee") as origin:
+        yield origin
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Lab]:
+    with Lab(Config()) as running:
+        yield running
+
+
+@pytest.fixture
+def lab(shared, tea, coffee) -> Lab:
+    """/tea and /coffee by path, and coffee for canaries."""
+    routes = [
+        route("tea", to(backend("tea"), matches=[prefix("/tea")])),
+        route("coffee", to(backend("coffee"), matches=[prefix("/coffee"), CANARY])),
+    ]
+    assert shared.reload(Config(routes, {"tea": [tea], "coffee": [coffee]})).status == 200
+    shared.admin("ban", "req.url ~ .")
+    tea.seen.clear()
+    coffee.seen.clear()
+    return shared
+
+
+def test_everything_passes_unless_user_vcl_says_otherwise(lab, tea):
+    lab.load_vcl()
+    lab.get("/tea")
+    lab.get("/tea")
+    assert len(tea.seen) == 2
+
+
+def test_two_rules_never_share_an_object(lab, tea, coffee):
+    lab.load_vcl(CACHE_EVERYTHING)
+    same_url = [
+        route("plain", to(backend("tea"))),
+        route("canary", to(backend("coffee"), matches=[CANARY])),
+    ]
+    config = Config(same_url, {"tea": [tea], "coffee": [coffee]})
+    lab.reload(config)
+    for _ in range(2):
+        assert lab.get("/same").origin == "tea"
+        assert lab.get("/same", headers=[("X-Canary", "1")]).origin == "coffee"
+    assert (len(tea.seen), len(coffee.seen)) == (1, 1)
+    swapped = wire.Match(path=wire.PathMatch(type="prefix", value="/same"))
+    config.routes = [route("plain", to(backend("coffee"), matches=[swapped]))]
+    lab.reload(config)
+    assert lab.get("/same").origin == "coffee"  # rule 0 of the same route, yet another rule
+
+
+def test_objects_survive_a_reload_that_leaves_their_rule_alone(lab, tea, coffee):
+    lab.load_vcl(CACHE_EVERYTHING)
+    lab.get("/tea/kept")
+    rule = to(backend("tea", weight=7), matches=[prefix("/tea")])
+    lab.reload(Config([route("tea", rule)], {"tea": [tea, coffee]}))
+    lab.get("/tea/kept")
+    assert len(tea.seen) == 1
+
+
+def test_answers_of_its_own_are_not_kept(lab, tea, coffee):
+    lab.load_vcl(CACHE_EVERYTHING + "sub vcl_backend_response { set beresp.grace = 1h; return (deliver); }\n")
+    assert lab.get("/new").status == 404
+    lab.reload(Config([route("new", to(backend("tea")))], {"tea": [tea]}))
+    assert lab.get("/new").origin == "tea"
+
+
+def test_the_client_url_stays_in_the_cache_key_and_in_bans(lab, tea):
+    rewrite = wire.Rewrite(path=wire.PathModifier(type="full", value="/one"))
+    rule = to(backend("tea"), filters=wire.Filters(rewrite=rewrite))
+    lab.reload(Config([route("tea", rule)], {"tea": [tea]}))
+    lab.load_vcl(CACHE_EVERYTHING)
+    for path in ("/x", "/y", "/x", "/y"):
+        assert lab.get(path).json["path"] == "/one"
+    assert len(tea.seen) == 2
+    lab.admin("ban", "req.url == /x")
+    lab.get("/x")
+    lab.get("/y")
+    assert len(tea.seen) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    ['set req.url = "/coffee";', 'set req.http.Host = "x"; set req.url = "/coffee";', 'set req.method = "GET";'],
+)
+def test_what_user_vcl_changes_is_routed_again(lab, change):
+    lab.load_vcl(f"sub vcl_recv {{ if (req.http.X-Change) {{ {change} }} }}")
+    expected = "coffee" if "coffee" in change else "tea"
+    assert lab.get("/tea", headers=[("X-Change", "1")]).origin == expected
+    assert lab.get("/tea").origin == "tea"
+
+
+def test_a_backend_that_user_vcl_chose_is_kept(lab, coffee):
+    own = f'backend own {{ .host = "127.0.0.1"; .port = "{coffee.port}"; }}'
+    lab.load_vcl(own + 'sub vcl_recv { set req.backend_hint = own; set req.url = "/tea/other"; }')
+    assert lab.get("/tea").origin == "coffee"
+
+
+def test_restarts_route_again(lab):
+    lab.load_vcl("""
+        sub vcl_recv { if (req.restarts == 1) { set req.url = "/coffee"; } }
+        sub vcl_deliver { if (req.restarts == 0) { return (restart); } }
+    """)
+    assert lab.get("/tea").origin == "coffee"
+
+
+def test_a_rollback_brings_no_forged_header_back(lab, tea):
+    lab.load_vcl("import std; sub vcl_recv { std.rollback(req); }")
+    assert lab.get("/tea", headers=[("X-Gateway-Route", "forged"), ("X-Ghost-A", "forged")]).origin == "tea"
+    assert tea.seen[-1].values("x-gateway-route") == ["default/tea"]
+    assert tea.seen[-1].values("x-ghost-a") == []
+
+
+def test_retries_stay_with_the_backend(lab, coffee):
+    lab.load_vcl("sub vcl_backend_response { if (bereq.retries < 2) { return (retry); } }")
+    assert lab.get("/coffee").origin == "coffee"
+    assert [seen.path for seen in coffee.seen] == ["/coffee"] * 3
+
+
+def test_esi_includes_are_routed_by_themselves(lab):
+    with Origin("page") as page:
+        lab.load_vcl("""
+            import std;
+            sub vcl_backend_response { if (bereq.url == "/page") { set beresp.do_esi = true; } }
+        """)
+        routes = [route("page", to(backend("page"))), route("none", to(backend("page")))]
+        lab.reload(Config(routes, {"page": [page]}))
+        assert lab.get("/page").origin == "page"
+
+
+def test_pipes_go_to_the_chosen_endpoint(lab, tea):
+    lab.load_vcl("sub vcl_recv { if (req.http.Upgrade) { return (pipe); } }")
+    request = b"GET /tea HTTP/1.1\r\nHost: a\r\nUpgrade: x\r\nConnection: close\r\n\r\n"
+    assert b'"origin": "tea"' in lab.raw(request)
+    assert tea.seen[-1].values("x-gateway-route") == ["default/tea"]
+    nowhere = lab.raw(request.replace(b"/tea", b"/none"))
+    assert nowhere.startswith(b"HTTP/1.1 404 ")
+    assert lab.counters()["routes"]["default/tea"]["status"]["1xx"] == 1
+
+
+def test_user_vcl_may_repeat_the_version(lab):
+    lab.load_vcl("vcl 4.1;\nsub vcl_deliver { set resp.http.X-User = ghost.rule(); }\n")
+    assert (lab.get("/tea").header("x-user") or "").startswith("default/tea/0@")
+
+
+@pytest.mark.parametrize(
+    ("subroutine", "call"),
+    [
+        ("vcl_backend_fetch", "set bereq.backend = ghost.recv();"),
+        ("vcl_recv", "ghost.response();"),
+        ("vcl_recv", "ghost.deliver();"),
+    ],
+)
+def test_a_call_in_the_wrong_place_fails_the_request_alone(lab, subroutine, call):
+    lab.load_vcl(f"sub {subroutine} {{ {call} }}")
+    assert lab.get("/tea").status == 503
+    lab.load_vcl()
+    assert lab.get("/tea").status == 200
+
+
+def test_init_is_needed_once(lab):
+    without = PREAMBLE.replace("sub vcl_init { ghost.init(); }", "")
+    with pytest.raises(VarnishError, match="vcl_init does not call ghost.init"):
+        lab.load_vcl(whole=without)
+    with pytest.raises(VarnishError, match="called twice"):
+        lab.load_vcl("sub vcl_init { ghost.init(); }")

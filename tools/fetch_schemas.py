@@ -1,0 +1,108 @@
+"""Write the schemas that file mode checks documents against: ``fetch_schemas.py``.
+
+In:   the CRDs of the Gateway API, from the Go module proxy, pinned by version and checksum;
+      our own CRDs in deploy/crds.
+Out:  src/varnish_gateway/standalone/schemas/*.json: one file for each kind, without
+      descriptions and without status. They are a build product and not committed.
+Does nothing when they are there already and nothing that they come from has changed.
+"""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+MODULE = "sigs.k8s.io/gateway-api@v1.6.3"
+CHECKSUM = "h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc="
+PLURALS = ("gatewayclasses", "gateways", "httproutes", "referencegrants")
+
+ROOT = Path(__file__).resolve().parent.parent
+OWN = ROOT / "deploy" / "crds"
+TARGET = ROOT / "src" / "varnish_gateway" / "standalone" / "schemas"
+STAMP = TARGET / "made-from"
+
+
+def main() -> int:
+    origin = _origin()
+    if STAMP.is_file() and STAMP.read_text() == origin:
+        return 0
+    try:
+        channel = _gateway_api()
+    except RuntimeError as error:
+        print(f"fetch_schemas: {error}", file=sys.stderr)
+        return 1
+    shutil.rmtree(TARGET, ignore_errors=True)
+    TARGET.mkdir(parents=True)
+    crds = [channel / f"gateway.networking.k8s.io_{plural}.yaml" for plural in PLURALS]
+    for path in [*crds, *sorted(OWN.glob("*.yaml"))]:
+        crd = yaml.safe_load(path.read_text())
+        target = TARGET / f"{crd['spec']['names']['kind'].lower()}.json"
+        target.write_text(json.dumps(compact(crd), separators=(",", ":")))
+    STAMP.write_text(origin)  # last: a run that was cut short starts over
+    return 0
+
+
+def _origin() -> str:
+    """Everything that the result depends on."""
+    own = [Path(__file__), *sorted(OWN.glob("*.yaml"))]
+    lines = [MODULE, CHECKSUM, *(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in own)]
+    return "\n".join(lines) + "\n"
+
+
+def _gateway_api() -> Path:
+    """Return the directory of the standard channel's CRDs in Go's module cache."""
+    print(f"fetch_schemas: downloading {MODULE}", file=sys.stderr)
+    go = shutil.which("go")
+    if go is None:
+        raise RuntimeError("Go is needed to download the Gateway API's CRDs, and there is no go on PATH")
+    with tempfile.TemporaryDirectory() as outside_any_module:
+        command = [go, "mod", "download", "-json", MODULE]
+        done = subprocess.run(command, cwd=outside_any_module, capture_output=True, text=True, check=False)
+    answer = json.loads(done.stdout or "{}")
+    if done.returncode:
+        raise RuntimeError(f"can't download {MODULE}: {answer.get('Error') or done.stderr.strip()}")
+    if answer["Sum"] != CHECKSUM:
+        raise RuntimeError(f"{MODULE} has the checksum {answer['Sum']}, and {CHECKSUM} was expected")
+    return Path(answer["Dir"]) / "config" / "crd" / "standard"
+
+
+def compact(crd: dict[str, Any]) -> dict[str, Any]:
+    """Return what a validator needs of a CustomResourceDefinition."""
+    spec = crd["spec"]
+    versions = {
+        version["name"]: _stripped(version["schema"]["openAPIV3Schema"])
+        for version in spec["versions"]
+        if version["served"]
+    }
+    for schema in versions.values():
+        schema["properties"].pop("status", None)
+    return {
+        "group": spec["group"],
+        "kind": spec["names"]["kind"],
+        "namespaced": spec["scope"] == "Namespaced",
+        "versions": versions,
+    }
+
+
+def _stripped(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema without descriptions; a property may well have that name."""
+    kept = {keyword: value for keyword, value in schema.items() if keyword != "description"}
+    if "properties" in kept:
+        kept["properties"] = {name: _stripped(value) for name, value in kept["properties"].items()}
+    for keyword in ("items", "additionalProperties", "not"):
+        if isinstance(kept.get(keyword), dict):
+            kept[keyword] = _stripped(kept[keyword])
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        if keyword in kept:
+            kept[keyword] = [_stripped(alternative) for alternative in kept[keyword]]
+    return kept
+
+
+if __name__ == "__main__":
+    sys.exit(main())
