@@ -48,7 +48,7 @@ $(VMOD): $(RUST_SOURCES) | build/packages
 	@mkdir -p build
 	@cp "$$CARGO_TARGET_DIR/release/libvmod_ghost.so" $@.new && mv $@.new $@
 
-build/schemas: tools/fetch_schemas.py | $(VENV)/installed
+build/schemas: tools/fetch_schemas.py deploy/crds/gatewayclassparameters.yaml | $(VENV)/installed
 	@$(BIN)/python tools/fetch_schemas.py
 	@mkdir -p build
 	@touch $@
