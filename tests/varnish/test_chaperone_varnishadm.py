@@ -1,5 +1,8 @@
 """Every command against a real varnishd."""
 
+import asyncio
+import time
+
 import pytest
 from chaperonelab import must_serve, running
 
@@ -96,8 +99,13 @@ async def test_certificates_are_for_builds_that_have_them(admin):
 
 
 async def test_stop_and_start(admin):
+    before = (await admin.pid()).worker
     await admin.stop()
-    assert await admin.status() in ("stopped", "starting", "running")  # the data plane starts it again
+    deadline = time.monotonic() + 10
+    while (await admin.status()) != "running":  # the data plane starts it again
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
+    assert (await admin.pid()).worker != before
 
 
 async def test_after_quit_varnishd_calls_again(admin):

@@ -76,7 +76,7 @@ def test_nobody_left_is_a_503(serve):
 
 @contextmanager
 def closing_endpoint() -> Iterator[tuple[wire.Endpoint, list[bytes]]]:
-    """An endpoint that reads a request and closes without an answer."""
+    """Serve an endpoint that reads a request and closes without an answer."""
     requests: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

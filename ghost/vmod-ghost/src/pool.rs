@@ -21,7 +21,7 @@ use crate::sys::{self, Ctx};
 use crate::task::Task;
 use crate::tasks::FetchTask;
 
-/// No further endpoint is tried after this long, so that a pool of black holes does not
+/// No further endpoint is tried this long after the first failure, so that a pool of black holes does not
 /// hold a worker for the sum of all connect time-outs.
 const FAILOVER_BUDGET: Duration = Duration::from_secs(5);
 
@@ -116,15 +116,15 @@ unsafe fn try_endpoints(ctx: Ctx, endpoints: &[Arc<Native>], task: &mut FetchTas
     let mut attempts = unsafe { Attempts::new((*ctx).bo) };
     for index in TryOrder::new(endpoints.len()) {
         let native = &endpoints[index];
-        // SAFETY: the endpoint is alive, for it is held; its methods are those of Varnish.
-        let answered = unsafe {
-            if sys::VRT_Healthy(ctx, native.raw(), ptr::null_mut()) == 0 {
-                continue;
-            }
-            attempts.run(ctx, native)
-        };
-        if answered {
-            task.serve_from(Arc::clone(native), attempts.earlier_bytes());
+        // SAFETY: the endpoint is alive, for it is held.
+        if unsafe { sys::VRT_Healthy(ctx, native.raw(), ptr::null_mut()) } == 0 {
+            continue;
+        }
+        // Before the attempt: once it has succeeded, nothing that could panic may stand
+        // between it and the return, for only `finish` gives the connection back.
+        task.serve_from(Arc::clone(native), attempts.earlier_bytes());
+        // SAFETY: the context is that of this fetch; the methods are those of Varnish.
+        if unsafe { attempts.run(ctx, native) } {
             return 0;
         }
         let since = *started.get_or_insert_with(Instant::now);

@@ -23,7 +23,7 @@ async def until_idle(ports: set[int], seconds: float) -> None:
     now = time.monotonic()
     end, last_seen = now + seconds, now
     while (now := time.monotonic()) < end:
-        if any(connected_ports() & ports):
+        if connected_ports() & ports:
             last_seen = now
         elif now - last_seen >= quiet:
             return

@@ -45,7 +45,6 @@ class PlainFiles:
         self._settings = settings
         self._stamps: dict[Path, Stamp | None] = {}
         self._slices: dict[Path, _Slices] = {}
-        self._had_routing = False
         self.by_hand = not _exists(settings.routing_path) and _exists(settings.ghost_config_path)
 
     @property

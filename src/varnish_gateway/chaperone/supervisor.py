@@ -151,7 +151,7 @@ class Supervisor:
         self.child_running = False
         self._died_at = None
         argv = arguments(self._settings, self._layout, sockets, self._admin.port)
-        self._varnishd = await launch(argv, self._layout, self._admin, self._child_died)
+        self._varnishd = await launch(argv, self._layout, self._admin, self._child_gone)
         self._watch = asyncio.create_task(self._watch_manager(self._varnishd))
         self._sockets = sockets
         try:
@@ -177,7 +177,9 @@ class Supervisor:
             self._bus.publish(events.VarnishdExited(reason=reason))
             self._wake()
 
-    def _child_died(self, reason: str) -> None:
+    def _child_gone(self, reason: str) -> None:
+        if self._varnishd is None:
+            return  # we are stopping it ourselves
         self.child_running = False
         self._died_at = time.monotonic()
         self._deaths.append(reason)

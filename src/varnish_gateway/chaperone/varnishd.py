@@ -2,8 +2,8 @@
 
 In:   Settings, a Layout, an Admin that listens, a callback.
 Out:  a manager process that has called the Admin and holds no VCL yet. Every line that it
-writes goes to the log; a line that tells of its worker's death is also reported.
-``stop`` leaves no process behind.
+writes goes to the log; a line that tells of its worker's end is also reported.
+``stop`` leaves no process behind, and neither does our own death.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from varnish_gateway import errors
+from varnish_gateway.chaperone.lifeline import Lifeline
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import Socket
 from varnish_gateway.chaperone.varnishadm import Admin
@@ -29,7 +30,7 @@ LINE_LIMIT = 1 << 20  # a panic is one long message
 
 log = logging.getLogger(__name__)
 
-_CHILD_DIED = re.compile(r"Child \((\d+)\) died (.*)")
+_CHILD_GONE = re.compile(r"Child \(\d+\) (?:died (.*)|(ended)$)")
 _LEVELS = {"Error": logging.ERROR, "Warning": logging.WARNING, "Info": logging.INFO, "Debug": logging.DEBUG}
 
 
@@ -45,12 +46,14 @@ def arguments(settings: Settings, layout: Layout, sockets: Sequence[Socket], adm
 
 
 class Varnishd:
-    """A running manager. ``child_died`` is called with the reason that its output gives."""
+    """A running manager. ``child_gone`` is called with the reason that its output gives."""
 
-    def __init__(self, process: Process, child_died: Callable[[str], None]) -> None:
+    def __init__(self, process: Process, lifeline: Lifeline, child_gone: Callable[[str], None]) -> None:
         self._process = process
-        self._child_died = child_died
+        self._lifeline = lifeline
+        self._child_gone = child_gone
         self._last_error = "it did not say why"
+        self._stopping = False
         self._output = asyncio.create_task(self._read_output())
 
     @property
@@ -64,12 +67,14 @@ class Varnishd:
     async def exited(self) -> str:
         """Wait for the end of the process and return how it ended, with its own words."""
         status = await self._process.wait()
+        await self._lifeline.release()
         await self._output
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
         return f"varnishd ended with {how}: {self._last_error}" if status > 0 else f"varnishd ended with {how}"
 
     async def stop(self) -> None:
         """End the manager, which ends its worker; by force if it takes too long."""
+        self._stopping = True
         if self.running:
             self._process.terminate()
             try:
@@ -78,6 +83,7 @@ class Varnishd:
             except TimeoutError:
                 self._process.kill()
         await self._process.wait()
+        await self._lifeline.release()
         await self._output
 
     async def _read_output(self) -> None:
@@ -90,18 +96,20 @@ class Varnishd:
         if not line:
             return
         word = line.partition(":")[0]
-        log.log(_LEVELS.get(word, logging.INFO), "%s", line, extra={"component": "varnishd", "pid": self.pid})
+        # varnishd calls the SIGTERM that we send an error.
+        level = logging.INFO if self._stopping else _LEVELS.get(word, logging.INFO)
+        log.log(level, "%s", line, extra={"component": "varnishd", "pid": self.pid})
         if word == "Error":
             self._last_error = line.partition(": ")[2]
-        if died := _CHILD_DIED.search(line):
-            self._child_died(died.group(2))
+        if gone := _CHILD_GONE.search(line):
+            self._child_gone(gone[1] or gone[2])
 
 
 async def launch(
     argv: Sequence[str],
     layout: Layout,
     admin: Admin,
-    child_died: Callable[[str], None],
+    child_gone: Callable[[str], None],
 ) -> Varnishd:
     """Start varnishd and return when it has called the admin; raise ChildExited if it ends before."""
     await end_leftover(layout.varnish_dir)
@@ -113,7 +121,12 @@ async def launch(
         )
     except FileNotFoundError:
         raise errors.ChildExited("varnishd is not installed or not on PATH") from None
-    varnishd = Varnishd(process, child_died)
+    try:
+        lifeline = await Lifeline.to(process.pid)
+    except BaseException:
+        process.kill()  # it has no worker yet
+        raise
+    varnishd = Varnishd(process, lifeline, child_gone)
     try:
         await _called(varnishd, admin)
     except BaseException:
