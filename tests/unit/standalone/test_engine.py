@@ -1,6 +1,6 @@
 """Files to data planes, with planes that only note what they are told."""
 
-# ruff: noqa: ASYNC110  waiting for what another task does, with a deadline
+
 
 import asyncio
 import logging

@@ -1,6 +1,6 @@
 """A Gateway's data plane, with a data plane that only notes what it is told."""
 
-# ruff: noqa: ASYNC110  waiting for what another task does, with a deadline
+
 
 import asyncio
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Changes of manifests are noticed, whatever way they come."""
 
-# ruff: noqa: ASYNC240  the files are the point
+
 
 import asyncio
 import os
