@@ -48,6 +48,12 @@ $(VMOD): $(RUST_SOURCES) | build/packages
 	@mkdir -p build
 	@cp "$$CARGO_TARGET_DIR/release/libvmod_ghost.so" $@.new && mv $@.new $@
 
+# The same with a function that panics on demand: tests show that a panic is one failed request.
+build/libvmod_ghost_panic.so: $(RUST_SOURCES) | build/packages
+	@echo "building the ghost VMOD for tests"
+	@cd ghost && PYTHON=/usr/bin/python3 $(CARGO) build --release --locked --package vmod-ghost --features test-panic
+	@cp "$$CARGO_TARGET_DIR/release/libvmod_ghost.so" $@.new && mv $@.new $@
+
 build/schemas: tools/fetch_schemas.py deploy/crds/gatewayclassparameters.yaml | $(VENV)/installed
 	@$(BIN)/python tools/fetch_schemas.py
 	@mkdir -p build
@@ -80,7 +86,7 @@ check: setup ## lint, types, import layers
 	cd ghost && PYTHON=/usr/bin/python3 $(CARGO) clippy --locked --all-targets -- -D warnings
 
 .PHONY: test
-test: check ## every check and test, quick ones first
+test: check build/libvmod_ghost_panic.so ## every check and test, quick ones first
 	cd ghost && PYTHON=/usr/bin/python3 $(CARGO) test --locked
 	$(PYTEST) tests/unit tests/golden tests/property
 	$(PYTEST) tests/varnish

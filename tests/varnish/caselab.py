@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 import yaml
-from echo import Origins, Seen
 from msgspec import Struct
-from talk import SECONDS, Answer, Request, over_http1, over_http2
 
+from varnish.origins import Origins, Seen
+from varnish.talk import SECONDS, Answer, Request, over_http1, over_http2
 from varnish_gateway.api import Key
 from varnish_gateway.chaperone.dataplane import Change, DataPlane
 from varnish_gateway.chaperone.settings import Settings
@@ -79,7 +79,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     status: dict[str, dict[str, Any]] = {}
 
 
-def load(path: Path) -> list[Case]:
+def read_cases(path: Path) -> list[Case]:
     """Return the cases of a file; every text may hold repetitions such as {9000*a}."""
     documents = yaml.safe_load_all(path.read_text())
     return [msgspec.convert(_expanded(document), Case) for document in documents]
@@ -215,7 +215,7 @@ class Lab:
         found = list(_share_differences(row, answers))
         for name, expected in row.each.items():
             part = msgspec.structs.replace(row, to=name, share={}, each={}, **expected)
-            ours = [answer for answer in answers if taker(answer) == "/".join(_names(name))]
+            ours = [answer for answer in answers if answer.taker == "/".join(_names(name))]
             found += [difference for answer in ours for difference in _differences(part, answer)]
         return found
 
@@ -265,16 +265,10 @@ def _condition_differences(subject: str, conditions: Sequence[Condition], wanted
             yield f"{subject}: expected {kind} {expected}, is {state}"
 
 
-def taker(answer: Answer) -> str | int:
-    """Return the Service that answered, or the status."""
-    service = answer.values("echo-service")
-    return service[0] if service and answer.status == 200 else answer.status
-
-
 def _differences(row: Row, answer: Answer) -> Iterator[str]:
     expected = {"/".join(_names(row.to))} if row.to else set(_statuses(row))
-    if taker(answer) not in expected:
-        yield f"expected {_one_of(expected)}, got {taker(answer)}"
+    if answer.taker not in expected:
+        yield f"expected {_one_of(expected)}, got {answer.taker}"
         return
     yield from _header_differences("response", answer.headers, row.answers)
     if row.saw:
@@ -309,7 +303,7 @@ def _header_differences(subject: str, headers: Sequence[tuple[str, str]], wanted
 
 
 def _share_differences(row: Row, answers: Sequence[Answer]) -> Iterator[str]:
-    counts = Counter(taker(answer) for answer in answers)
+    counts = Counter(answer.taker for answer in answers)
     shares = {name if isinstance(name, int) else "/".join(_names(name)): part for name, part in row.share.items()}
     for name in counts.keys() | shares.keys():
         part, got = shares.get(name, 0.0), counts[name] / row.of

@@ -255,7 +255,7 @@ class Lab:
         vmods = self.directory / "vmods"
         vmods.mkdir()
         shutil.copy(self._vmod, vmods / "libvmod_ghost.so")
-        parameters = {"vmod_path": f"{vmods}:/usr/lib/x86_64-linux-gnu/varnish/vmods", **self._parameters}
+        parameters = {"vmod_path": f"{vmods}:{varnish_vmods()}", **self._parameters}
         command = ["varnishd", "-F", "-n", str(self.directory / "varnish"), "-f", "", "-s", "malloc,64m"]
         command += [part for name in self._sockets for part in ("-a", f"{name}=127.0.0.1:0")]
         command += [part for name, value in parameters.items() for part in ("-p", f"{name}={value}")]
@@ -377,6 +377,12 @@ class Lab:
         status = Path(f"/proc/{self.child}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
         return int(line.split()[1]) * 1024
+
+
+def varnish_vmods() -> str:
+    """Return the directory of the VMODs that come with Varnish."""
+    call = ["pkg-config", "--variable=vmoddir", "varnishapi"]
+    return subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip()
 
 
 class VarnishError(Exception):

@@ -3,20 +3,14 @@
 import asyncio
 import contextlib
 import json
+import os
 import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 SECONDS = 30.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class RunningGateway:
@@ -53,6 +47,10 @@ class RunningGateway:
             said = "\n".join(record["message"] for record in self.log)
             raise AssertionError(f"the gateway did not say what was expected:\n{said}") from None
 
+    async def says(self, text: str) -> None:
+        """Return when it has said this."""
+        await self.said(lambda record: text in record["message"])
+
     async def programmed(self, gateway: str = "", *, since: int = 0) -> None:
         """Return when a Gateway says that it is Programmed."""
         await self.said(
@@ -60,9 +58,9 @@ class RunningGateway:
             since=since,
         )
 
-    async def stop(self) -> int:
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         if self.process.returncode is None:
-            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(number)
         async with asyncio.timeout(SECONDS):
             status = await self.process.wait()
             await self._reading
@@ -70,11 +68,14 @@ class RunningGateway:
 
 
 @contextlib.asynccontextmanager
-async def running(*paths: Path, options: tuple[str, ...] = ()) -> AsyncIterator[RunningGateway]:
+async def running(
+    *paths: Path, options: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
+) -> AsyncIterator[RunningGateway]:
     """Run a gateway on these paths; it is stopped, gently, at the end."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "varnish_gateway", "run", "--log-format", "json", *options, *map(str, paths)),
         stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **(environment or {})},
         limit=1 << 20,
     )
     gateway = RunningGateway(process)

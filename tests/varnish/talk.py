@@ -3,11 +3,17 @@
 In:   a loopback port and requests.
 Out:  Answer. A connection that closes without one gives an Answer with the status 0; one
       that stays silent raises TimeoutError.
+
+``Connection`` and ``Client`` keep theirs alive, with and without an event loop; where they
+get no answer they raise OSError or EOFError, and http.client's own exceptions.
 """
 
 import asyncio
 import contextlib
+import http.client
+import json
 from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import h2.config
 import h2.connection
@@ -27,6 +33,23 @@ class Answer(Struct):
     def values(self, name: str) -> list[str]:
         return [value for header, value in self.headers if header == name.lower()]
 
+    def header(self, name: str) -> str | None:
+        return next(iter(self.values(name)), None)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def origin(self) -> str | None:
+        """The name of the origin that answered, if one did (origins.py)."""
+        return self.header("echo-service")
+
+    @property
+    def taker(self) -> str | int:
+        """The origin that answered well, or else the status."""
+        return self.origin if self.origin is not None and self.status == 200 else self.status
+
 
 class Request(Struct, frozen=True, kw_only=True):
     """Text is latin-1, so every byte has its character."""
@@ -43,6 +66,14 @@ class Request(Struct, frozen=True, kw_only=True):
         if self.body:
             lines.append(f"Content-Length: {len(self.body)}")
         return ("\r\n".join(lines) + "\r\n\r\n" + self.body).encode("latin-1")
+
+
+async def ask(port: int, host: str, target: str = "/") -> Answer:
+    """Ask once; status 0 where nothing answers."""
+    try:
+        return await over_http1(port, Request(method="GET", target=target, host=host).as_http1())
+    except (OSError, TimeoutError):
+        return Answer()
 
 
 async def over_http1(port: int, raw: bytes) -> Answer:
@@ -70,11 +101,15 @@ def _parse(received: bytes) -> Answer:
         head, blank, rest = received.partition(b"\r\n\r\n")
         if not blank:
             return Answer()
-        first, *lines = head.decode("latin-1").split("\r\n")
-        headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
-        answer = Answer(int(first.split(" ")[1]), headers)
+        answer = _parse_head(head)
         answer.body, received = _split_body(answer, rest)
     return answer
+
+
+def _parse_head(head: bytes) -> Answer:
+    first, *lines = head.decode("latin-1").rstrip().split("\r\n")
+    headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+    return Answer(int(first.split(" ")[1]), headers)
 
 
 def _split_body(answer: Answer, rest: bytes) -> tuple[bytes, bytes]:
@@ -147,3 +182,64 @@ async def _receive(
                 connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             elif isinstance(event, h2.events.StreamEnded | h2.events.StreamReset):
                 left.discard(event.stream_id)
+
+
+class Connection:
+    """One keep-alive connection, opened when it is needed."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, host: str) -> Answer:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._streams
+        writer.write(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        answer = _parse_head(await reader.readuntil(b"\r\n\r\n"))
+        answer.body = await reader.readexactly(int(answer.values("content-length")[0]))
+        if answer.header("connection") == "close":
+            await self.close()
+        return answer
+
+    async def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            with contextlib.suppress(OSError):
+                await self._streams[1].wait_closed()
+            self._streams = None
+
+
+class Client:
+    """One keep-alive connection, for tests without an event loop."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def get(
+        self,
+        path: str = "/",
+        *,
+        host: str = "example.com",
+        method: str = "GET",
+        headers: Sequence[tuple[str, str | bytes]] = (),
+        body: bytes | None = None,
+    ) -> Answer:
+        connection = self._connection
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        connection.putheader("Host", host)
+        for name, value in headers:
+            connection.putheader(name, value)
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        response = connection.getresponse()
+        return Answer(
+            response.status, [(name.lower(), value) for name, value in response.getheaders()], response.read()
+        )

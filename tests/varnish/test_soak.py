@@ -7,87 +7,33 @@ import asyncio
 import contextlib
 import itertools
 import os
-import re
-import shutil
 import signal
-import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from varnish.echo import Origins
-from varnish.load import MISSING, Client, Load, under_load
-from varnish.running import RunningGateway, free_port, running
+from varnish import manifests
+from varnish.load import Load, Taker, under_load
+from varnish.loopback import free_port
+from varnish.manifests import USER_VCL_CLASS, gateway, service, user_vcl
+from varnish.origins import Origins
+from varnish.places import replace
+from varnish.processes import children, own_megabytes, program
+from varnish.running import RunningGateway, running
+from varnish.talk import Connection
 
 SHORT, WHOLE = 60, 1000
 ROUTES = 20
 
-CLASS = """\
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: varnish}
-spec:
-  controllerName: varnish-software.com/gateway
-  parametersRef: {group: gateway.varnish-software.com, kind: GatewayClassParameters, name: parameters}
----
-apiVersion: gateway.varnish-software.com/v1alpha1
-kind: GatewayClassParameters
-metadata: {name: parameters}
-spec:
-  userVCLConfigMapRef: {name: user-vcl, namespace: default}
-"""
-GATEWAY = """\
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {{name: soak}}
-spec:
-  gatewayClassName: varnish
-  listeners: [{{name: http, protocol: HTTP, port: {port}}}]
-"""
-VCL = """\
-apiVersion: v1
-kind: ConfigMap
-metadata: {{name: user-vcl}}
-data:
-  user.vcl: |
-    sub vcl_deliver {{ set resp.http.X-Edit = "{edit}"; }}
-"""
-
 
 def route(name: str, **weights: int) -> str:
-    refs = ", ".join(f"{{name: {service}, port: 80, weight: {weight}}}" for service, weight in weights.items())
-    return f"""\
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: {{name: {name}}}
-spec:
-  parentRefs: [{{name: soak}}]
-  hostnames: [{name}.example.com]
-  rules: [{{backendRefs: [{refs}]}}]
-"""
+    return manifests.route(name, "soak", f"{name}.example.com", **weights)
 
 
-def service(name: str, *ports: int) -> str:
-    slices = "".join(
-        f"""\
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {{name: {name}-{place}, labels: {{kubernetes.io/service-name: {name}}}}}
-addressType: IPv4
-ports: [{{name: http, port: {port}}}]
-endpoints: [{{addresses: [127.0.0.1]}}]
-"""
-        for place, port in enumerate(ports)
-    )
-    return f"""\
-apiVersion: v1
-kind: Service
-metadata: {{name: {name}}}
-spec: {{ports: [{{name: http, port: 80}}]}}
-{slices}"""
+def vcl(edit: int) -> str:
+    return user_vcl(f'sub vcl_deliver {{ set resp.http.X-Edit = "{edit}"; }}')
 
 
 class Files:
@@ -96,11 +42,9 @@ class Files:
     def __init__(self, directory: Path) -> None:
         self.directory = directory / "files"
         self.directory.mkdir()
-        self._staged = directory / "staged"
 
     def write(self, name: str, text: str) -> None:
-        self._staged.write_text(text)
-        self._staged.rename(self.directory / f"{name}.yaml")
+        replace(self.directory / f"{name}.yaml", text)
 
     def remove(self, name: str) -> None:
         (self.directory / f"{name}.yaml").unlink()
@@ -111,7 +55,7 @@ class Editor:
 
     def __init__(self, files: Files, load: Load, ports: dict[str, int]) -> None:
         self.files, self.load, self._ports = files, load, ports
-        self._client = Client(load.port)
+        self._connection = Connection(load.port)
         self._turn = itertools.count(1)
 
     async def edit(self) -> None:
@@ -145,44 +89,35 @@ class Editor:
         if turn // 5 % 2 == 0:
             await self._change("guest", {"blue"}, lambda: self.files.write("guest", route("guest", blue=1)))
         else:
-            await self._change("guest", {MISSING}, lambda: self.files.remove("guest"))
+            await self._change("guest", {404}, lambda: self.files.remove("guest"))
 
     async def _edit_vcl(self, turn: int) -> None:
-        self.files.write("vcl", VCL.format(edit=turn))
+        self.files.write("vcl", vcl(turn))
         async with asyncio.timeout(20):
-            while (await self._client.ask("r0.example.com"))[1].get("x-edit") != str(turn):
+            while (await self._connection.ask("r0.example.com")).header("x-edit") != str(turn):
                 pass
 
-    async def _change(self, name: str, new: set[str], write) -> None:
+    async def _change(self, name: str, new: set[Taker], write) -> None:
         host = f"{name}.example.com"
         old = self.load.allowed[host]
         self.load.allow(host, *old, *new)
         write()
         if fresh := new - old:
             async with asyncio.timeout(20):
-                while (await self._client.ask(host))[0] not in fresh:
+                while (await self._connection.ask(host)).taker not in fresh:
                     pass
             self.load.allow(host, *new)
 
     async def close(self) -> None:
-        await self._client.close()
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        await self._connection.close()
 
 
 def varnishd(gateway: RunningGateway) -> tuple[int, int]:
     """Return the process ids of varnishd's manager and of its child."""
     for pid in children(gateway.process.pid):
-        if Path(f"/proc/{pid}/comm").read_text().strip() == "varnishd":
+        if program(pid) == "varnishd":
             return pid, children(pid)[0]
     raise AssertionError("there is no varnishd")
-
-
-def megabytes(pid: int) -> int:
-    """Return what a process holds for itself; varnishd's log and counters are mapped files."""
-    return int(re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) // 1024
 
 
 def loaded_vcls(work_dir: Path) -> int:
@@ -196,9 +131,9 @@ async def soaked(tmp_path: Path) -> AsyncIterator[tuple[RunningGateway, Load, Ed
     names = ("blue", "green", "red", "p1", "p2", "p3")
     ports = {name: await origins.port(name) for name in names}
     files, port = Files(tmp_path), free_port()
-    files.write("class", CLASS)
-    files.write("gateway", GATEWAY.format(port=port))
-    files.write("vcl", VCL.format(edit=0))
+    files.write("class", USER_VCL_CLASS)
+    files.write("gateway", gateway("soak", port))
+    files.write("vcl", vcl(0))
     for name in ("blue", "green", "red"):
         files.write(f"service-{name}", service(name, ports[name]))
     files.write("service-pool", service("pool", ports["p2"], ports["p3"]))
@@ -210,7 +145,7 @@ async def soaked(tmp_path: Path) -> AsyncIterator[tuple[RunningGateway, Load, Ed
     allowed |= {
         "pool.example.com": frozenset({"p2", "p3"}),
         "split.example.com": frozenset({"blue", "green"}),
-        "guest.example.com": frozenset({MISSING}),
+        "guest.example.com": frozenset({404}),
     }
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(origins.close)
@@ -224,22 +159,13 @@ async def soaked(tmp_path: Path) -> AsyncIterator[tuple[RunningGateway, Load, Ed
         yield gateway, load, editor
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """Make a directory that varnishd's own user may enter; pytest's are for their owner only."""
-    path = Path(tempfile.mkdtemp(prefix="vgw-soak-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
-
-
 async def _soak(place: Path, edits: int) -> None:
     async with soaked(place) as (gateway, load, editor):
         warm = max(20, edits // 5)
         for _ in range(warm):
             await editor.edit()
         manager, child = varnishd(gateway)
-        before = {pid: megabytes(pid) for pid in (gateway.process.pid, child)}
+        before = {pid: own_megabytes(pid) for pid in (gateway.process.pid, child)}
         for _ in range(edits - warm):
             await editor.edit()
         assert load.wrong == []
@@ -248,7 +174,7 @@ async def _soak(place: Path, edits: int) -> None:
         assert varnishd(gateway) == (manager, child), "nothing restarted"
         assert loaded_vcls(place / "work") <= 12
         for pid, held in before.items():
-            assert megabytes(pid) <= held * 1.1 + 8, "memory grew"
+            assert own_megabytes(pid) <= held * 1.1 + 8, "memory grew"
     print(f"{edits} edits, {load.answered} requests")
 
 
@@ -266,21 +192,21 @@ async def test_a_thousand_edits_lose_and_misroute_nothing(place):
 async def _crash(place: Path, *, kill_manager: bool) -> None:
     async with soaked(place) as (gateway, load, editor):
         await editor.edit()
-        client = Client(load.port)
+        connection = Connection(load.port)
         manager, child = varnishd(gateway)
         killed = time.monotonic()
         os.kill(manager if kill_manager else child, signal.SIGKILL)
         async with asyncio.timeout(20):
             while True:
                 with contextlib.suppress(OSError, EOFError):
-                    if (await client.ask("r0.example.com"))[0] == "red":
+                    if (await connection.ask("r0.example.com")).taker == "red":
                         break
-                await client.close()
+                await connection.close()
         back = time.monotonic()
         answered = load.answered
         for _ in range(12):
             await editor.edit()
-        await client.close()
+        await connection.close()
         assert back - killed < 2
         # What was in flight when it died began before; all else that failed began in the gap.
         assert [why for began, why in load.failed if began > back + 0.1] == []
@@ -300,9 +226,9 @@ async def test_an_endpoint_that_refuses_is_noticed_by_no_client(place):
     async with soaked(place) as (_, load, editor):
         text = service("pool", editor._ports["p1"], free_port(), free_port())
         await editor._change("pool", {"p1"}, lambda: editor.files.write("service-pool", text))
-        client = Client(load.port)
-        answers = {(await client.ask("pool.example.com"))[0] for _ in range(500)}
-        await client.close()
+        connection = Connection(load.port)
+        answers = {(await connection.ask("pool.example.com")).taker for _ in range(500)}
+        await connection.close()
         assert answers == {"p1"}
         assert load.wrong == []
         assert load.failed == []

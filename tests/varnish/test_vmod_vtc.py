@@ -2,6 +2,8 @@
 
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,16 +12,16 @@ from ghostlab import ROOT, VMOD
 TESTS = sorted((ROOT / "ghost" / "vmod-ghost" / "tests").glob("*.vtc"))
 
 
+@pytest.fixture
+def vmod() -> Iterator[Path]:
+    """Copy it to a directory that varnishd's users can traverse, unlike pytest's own."""
+    with tempfile.TemporaryDirectory(prefix="ghost-vtc-") as directory:
+        Path(directory).chmod(0o755)
+        yield Path(shutil.copy(VMOD, directory))
+
+
 @pytest.mark.parametrize("test", TESTS, ids=lambda path: path.stem)
-def test_vtc(test: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The directory is one that varnishd's users can traverse, so not pytest's own."""
-    directory = Path("/tmp") / f"ghost-vtc-{tmp_path_factory.mktemp('vtc').name}-{test.stem}"
-    directory.mkdir()
-    directory.chmod(0o755)
-    try:
-        vmod = shutil.copy(VMOD, directory / "libvmod_ghost.so")
-        command = ["varnishtest", "-D", f"vmod_ghost={vmod}", "-D", f"dir={directory}", str(test)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-        assert done.returncode == 0, done.stdout[-6000:]
-    finally:
-        shutil.rmtree(directory)
+def test_vtc(test: Path, vmod: Path) -> None:
+    command = ["varnishtest", "-D", f"vmod_ghost={vmod}", str(test)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stdout[-6000:]

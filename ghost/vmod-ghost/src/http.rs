@@ -23,6 +23,7 @@ pub struct Http<'a> {
 
 const METHOD: usize = sys::HTTP_HDR_METHOD as usize;
 const URL: usize = sys::HTTP_HDR_URL as usize;
+const PROTOCOL: usize = sys::HTTP_HDR_PROTO as usize;
 const FIRST: usize = sys::HTTP_HDR_FIRST as usize;
 
 impl<'a> Http<'a> {
@@ -42,6 +43,11 @@ impl<'a> Http<'a> {
     /// The request target.
     pub fn url(&self) -> &'a [u8] {
         self.field(URL)
+    }
+
+    /// The protocol of the request.
+    pub fn protocol(&self) -> &'a [u8] {
+        self.field(PROTOCOL)
     }
 
     /// The response status.

@@ -133,10 +133,11 @@ pub unsafe fn changed(ctx: Ctx) -> Result<bool, Failure> {
     }
 }
 
-/// The one Host header in the form that is compared.
+/// The one Host header in the form that is compared. Only HTTP/1.0 may leave it out.
 fn host(http: &Http<'_>) -> Option<Host> {
     let mut values = http.values(b"host");
-    let host = Host::parse(values.next().unwrap_or(b"")).ok()?;
+    let host = values.next().or_else(|| (http.protocol() == b"HTTP/1.0").then_some(b""))?;
+    let host = Host::parse(host).ok()?;
     values.next().is_none().then_some(host)
 }
 

@@ -1,0 +1,21 @@
+"""Directories that varnishd's users may enter, and files that nobody sees half of."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def open_place() -> Iterator[Path]:
+    """Give a directory until the end; pytest's own are closed to varnishd's users."""
+    with tempfile.TemporaryDirectory(prefix="vgw-test-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def replace(path: Path, content: str | bytes) -> None:
+    """Write as editors do: beside it, then by rename."""
+    scratch = path.with_name(f".{path.name}.new")
+    scratch.write_bytes(content.encode() if isinstance(content, str) else content)
+    scratch.rename(path)

@@ -1,0 +1,38 @@
+"""Processes, as /proc tells of them."""
+
+import contextlib
+import re
+from pathlib import Path
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def descendants(pid: int) -> list[int]:
+    return [found for child in children(pid) for found in (child, *descendants(child))]
+
+
+def working_in(directory: Path) -> set[int]:
+    """Return the processes whose command line names a directory, whoever started them."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            if entry.name.isdigit() and bytes(directory) in (entry / "cmdline").read_bytes():
+                found.add(int(entry.name))
+    return found
+
+
+def program(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def own_megabytes(pid: int) -> int:
+    """Return what a process holds for itself; varnishd's log and counters are mapped files."""
+    return int(re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) // 1024
+
+
+def cpu_ticks(pid: int) -> int:
+    """Return the time that a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

@@ -1,0 +1,33 @@
+"""Wait for something that can only be looked for, with a deadline."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+PATIENCE = 20.0
+GAP = 0.01
+
+T = TypeVar("T")
+
+
+def until(look: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
+    """Return the first true value; fail when the time is over."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(GAP)
+    return found
+
+
+async def until_async(look: Callable[[], Awaitable[T] | T], what: str, seconds: float = PATIENCE) -> T:
+    """Return the first true value; fail when the time is over."""
+    deadline = time.monotonic() + seconds
+    while not (found := await _value(look())):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        await asyncio.sleep(GAP)
+    return found
+
+
+async def _value(found: Awaitable[T] | T) -> T:
+    return await found if isinstance(found, Awaitable) else found
