@@ -33,8 +33,8 @@ PROMISES: Sequence[tuple[tuple[str, ...], str, float | None]] = [
         for promise in (
             (("cost", mode, "noise (plain again / plain)"), f"{mode}: plain / plain, the noise", None),
             (("cost", mode, "ghost with 10 routes / plain"), f"{mode}: CPU per request, ghost / plain varnishd", 1.15),
-            (("cost", mode, "10,000 hosts / 10 routes"), f"{mode}: 10,000 hosts / 10 routes", 1.05),
-            (("cost", mode, "10,000 paths / 10 routes"), f"{mode}: 10,000 paths of one host / 10 routes", 1.05),
+            (("cost", mode, "10,000 hosts / 10 hosts"), f"{mode}: 10,000 hosts / 10 hosts", 1.05),
+            (("cost", mode, "10,000 paths / 10 paths"), f"{mode}: 10,000 paths of one host / 10 paths", 1.05),
         )
     ),
     (("changes", "median ms among 10"), "rename to changed answer among 10 routes, median ms", None),

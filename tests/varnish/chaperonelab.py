@@ -4,18 +4,15 @@ In:   VCL, sockets, routes by Service.
 Out:  a running DataPlane in a directory that varnishd's users may enter, and its events.
 """
 
-import asyncio
 import contextlib
-import shutil
-import socket
-import tempfile
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import msgspec
-from talk import Request, over_http1
 
+from varnish import talk
+from varnish.places import open_place
+from varnish.talk import Answer
+from varnish.waiting import PATIENCE, until_async
 from varnish_gateway.api import EndpointSlice, Key, decode, key_of
 from varnish_gateway.chaperone import events
 from varnish_gateway.chaperone.dataplane import Change, DataPlane
@@ -25,24 +22,12 @@ from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import UserVcl, wire
 
 FREE_PORTS = "ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:0,http"
-SECONDS = 10.0
-
-
-@contextlib.contextmanager
-def work_directory() -> Iterator[Path]:
-    """Give a directory that varnishd's users may enter: pytest's own are closed to them."""
-    directory = Path(tempfile.mkdtemp(prefix="vgw-chaperone-"))
-    directory.chmod(0o755)
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextlib.asynccontextmanager
 async def running(listen: str = FREE_PORTS, **more: object) -> AsyncIterator[DataPlane]:
     """Give a started data plane without a configuration."""
-    with work_directory() as directory:
+    with open_place() as directory:
         settings = Settings(work_dir=directory, sockets=parse_listen(listen), storage=("malloc,16m",), **more)
         data_plane = DataPlane(settings)
         try:
@@ -106,45 +91,28 @@ def port_of(data_plane: DataPlane, name: str = "http-1") -> int:
     return next(address.port for address in data_plane.supervisor.addresses if address.name == name)
 
 
-async def ask(port: int, host: str = "tea") -> tuple[int, dict[str, str]]:
-    """Return status and headers; status 0 where there is no answer."""
-    try:
-        answer = await over_http1(port, Request(method="GET", target="/", host=host).as_http1())
-    except (OSError, TimeoutError):
-        return 0, {}
-    return answer.status, dict(answer.headers)
+async def ask(port: int, host: str = "tea") -> Answer:
+    """Ask once; status 0 where there is no answer."""
+    return await talk.ask(port, host)
 
 
-async def until(holds: Callable[[], object], seconds: float = SECONDS) -> float:
-    """Wait until holds() is true; return how long it took."""
-    started = time.monotonic()
-    while not holds():
-        assert time.monotonic() - started < seconds, "it did not happen in time"
-        await asyncio.sleep(0.005)
-    return time.monotonic() - started
+async def until_answer(port: int, status: int, host: str = "tea", seconds: float = PATIENCE) -> None:
+    async def answers() -> bool:
+        return (await ask(port, host)).status == status
+
+    await until_async(answers, f"{host} answers {status}", seconds)
 
 
-async def until_answer(port: int, status: int, host: str = "tea", seconds: float = SECONDS) -> float:
-    started = time.monotonic()
-    while (got := (await ask(port, host))[0]) != status:
-        assert time.monotonic() - started < seconds, f"still {got}"
-        await asyncio.sleep(0.005)
-    return time.monotonic() - started
+async def until_header(port: int, name: str, value: str) -> None:
+    async def has_it() -> bool:
+        return (await ask(port)).header(name) == value
+
+    await until_async(has_it, f"{name} is {value}")
 
 
-async def until_header(port: int, name: str, value: str, host: str = "tea") -> None:
-    started = time.monotonic()
-    while (got := (await ask(port, host))[1].get(name)) != value:
-        assert time.monotonic() - started < SECONDS, f"still {got}"
-        await asyncio.sleep(0.005)
+async def until_heard(data_plane: DataPlane, kind: type[events.Event]) -> None:
+    await until_async(lambda: heard(data_plane, kind), kind.__name__)
 
 
 def heard(data_plane: DataPlane, kind: type[events.Event]) -> list[events.Event]:
     return [record.event for record in data_plane.bus.history if isinstance(record.event, kind)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -10,24 +10,26 @@ varnishd reads lies in a directory of its own that the jailed user can traverse.
 import contextlib
 import hashlib
 import http.client
-import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
-import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-from ghostorigin import Origin
 
+from varnish import processes
+from varnish.loopback import free_port
+from varnish.origins import Origin
+from varnish.places import open_place, replace
+from varnish.talk import Answer, Client
+from varnish.waiting import until
 from varnish_gateway.ir import wire
 
 ROOT = Path(__file__).parents[2]
@@ -57,24 +59,12 @@ sub vcl_recv {
 CACHE_EVERYTHING = "sub vcl_recv { return (hash); }\n"
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = 10) -> Any:
-    """Return the first true value of the condition; fail when the time is over."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f"not within {seconds} s: {what}")
-
-
 # -- configuration ---------------------------------------------------------------------
 
 
 def refusing_endpoint() -> wire.Endpoint:
     """Return an address of loopback at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return wire.Endpoint(address="127.0.0.1", port=probe.getsockname()[1])
+    return wire.Endpoint(address="127.0.0.1", port=free_port())
 
 
 HTTP_80 = wire.Listener(name="http", socket="http-80", port=80)
@@ -145,73 +135,6 @@ def _write(directory: Path, stem: str, content: wire.Wire) -> str:
     return name
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Write a file so that nobody ever sees half of it."""
-    scratch = path.with_name(path.name + ".new")
-    scratch.write_bytes(content)
-    scratch.rename(path)
-
-
-# -- answers ---------------------------------------------------------------------------
-
-
-@dataclass
-class Answer:
-    status: int
-    headers: list[tuple[str, str]]
-    body: bytes
-
-    def values(self, name: str) -> list[str]:
-        return [value for key, value in self.headers if key.lower() == name.lower()]
-
-    def header(self, name: str) -> str | None:
-        return next(iter(self.values(name)), None)
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def origin(self) -> str | None:
-        """The name of the origin that answered, if one did."""
-        with contextlib.suppress(ValueError):
-            return self.json.get("origin")
-        return None
-
-
-class Client:
-    """One keep-alive connection."""
-
-    def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-
-    def get(
-        self,
-        path: str = "/",
-        *,
-        host: str = "example.com",
-        method: str = "GET",
-        headers: Sequence[tuple[str, str | bytes]] = (),
-        body: bytes | None = None,
-    ) -> Answer:
-        connection = self._connection
-        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-        connection.putheader("Host", host)
-        for name, value in headers:
-            connection.putheader(name, value)
-        if body is not None:
-            connection.putheader("Content-Length", str(len(body)))
-        connection.endheaders(body)
-        response = connection.getresponse()
-        return Answer(response.status, response.getheaders(), response.read())
-
-
 # -- varnishd --------------------------------------------------------------------------
 
 
@@ -228,10 +151,8 @@ class Lab:
         vmod: Path = VMOD,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="ghostlab-"))
-        self.directory.chmod(0o755)  # the jailed child has to traverse it
         self._stack = contextlib.ExitStack()
-        self._stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        self._config = config
         self._user_vcl = user_vcl
         self._sockets = (*sockets, ADMIN)
         self._parameters = {"feature": "+http2", **(parameters or {})}
@@ -239,10 +160,11 @@ class Lab:
         self._environment = dict(environment or {})
         self._loaded = 0
         self.ports: dict[str, int] = {}
-        self.configure(config)
 
     def __enter__(self) -> Self:
         with self._stack:
+            self.directory = self._stack.enter_context(open_place())
+            self.configure(self._config)
             self._start()
             self.load_vcl(self._user_vcl)
             self._stack = self._stack.pop_all()
@@ -362,21 +284,11 @@ class Lab:
     @property
     def child(self) -> int:
         """The process that serves."""
-        manager = self._varnishd.pid
-        children = Path(f"/proc/{manager}/task/{manager}/children").read_text().split()
-        return int(children[-1])
-
-    @property
-    def cpu_seconds(self) -> float:
-        """What the child has used so far."""
-        fields = Path(f"/proc/{self.child}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return processes.children(self._varnishd.pid)[-1]
 
     @property
     def resident_bytes(self) -> int:
-        status = Path(f"/proc/{self.child}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-        return int(line.split()[1]) * 1024
+        return processes.kilobytes(self.child, "VmRSS") * 1024
 
 
 def varnish_vmods() -> str:

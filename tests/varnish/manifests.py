@@ -21,14 +21,15 @@ spec:
 """A class whose VCL is that of ``user_vcl``."""
 
 
-def user_vcl(line: str) -> str:
+def user_vcl(*lines: str) -> str:
+    text = "\n    ".join(lines)
     return f"""\
 apiVersion: v1
 kind: ConfigMap
 metadata: {{name: user-vcl}}
 data:
   user.vcl: |
-    {line}
+    {text}
 """
 
 

@@ -27,12 +27,6 @@ def program(pid: int) -> str:
     return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
-def own_megabytes(pid: int) -> int:
-    """Return what a process holds for itself; varnishd's log and counters are mapped files."""
-    return int(re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) // 1024
-
-
-def cpu_ticks(pid: int) -> int:
-    """Return the time that a process has used so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+def kilobytes(pid: int, what: str) -> int:
+    """Return what a process holds: VmRSS is all, RssAnon leaves out files that are mapped."""
+    return int(re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1])

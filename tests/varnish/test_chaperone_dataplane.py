@@ -8,23 +8,25 @@ import socket
 import time
 
 import pytest
-from chaperonelab import (
+
+from varnish.chaperonelab import (
     FREE_PORTS,
     ask,
     endpoints,
-    free_port,
     heard,
     must_serve,
     port_of,
     routing,
     running,
     saying,
-    until,
     until_answer,
+    until_heard,
     user_vcl,
 )
-from echo import Origins
-
+from varnish.loopback import free_port
+from varnish.talk import Request, over_http1
+from varnish.talk import Request, over_http1
+from varnish.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.chaperone import events
 from varnish_gateway.chaperone.dataplane import Change
@@ -32,13 +34,6 @@ from varnish_gateway.chaperone.sockets import parse_listen
 from varnish_gateway.chaperone.vcl import KEPT_VCLS
 
 BACK_SECONDS = 2.0
-
-
-@pytest.fixture
-async def origins():
-    origins = Origins()
-    yield origins
-    await origins.close()
 
 
 @pytest.fixture
@@ -53,9 +48,9 @@ async def plane(origins):
 
 
 async def test_routing_and_endpoints_serve(plane):
-    status, headers = await ask(port_of(plane))
-    assert (status, headers["echo-service"], headers["says"]) == (200, "tea", "one")
-    assert (await ask(port_of(plane), "coffee"))[0] == 404
+    answer = await ask(port_of(plane))
+    assert (answer.status, answer.origin, answer.header("says")) == (200, "tea", "one")
+    assert (await ask(port_of(plane), "coffee")).status == 404
     served = plane.served
     assert (served.ready, served.generation, served.up_to_date) == (True, "1", True)
 
@@ -66,7 +61,7 @@ async def test_endpoints_follow(plane, origins):
     gone = dict.fromkeys(endpoints("tea", await origins.port("tea")))
     await must_serve(plane, Change(slices={**gone, **endpoints("tea", other)}))
     after = await ask(port_of(plane))
-    assert (before[1]["echo-service"], after[1]["echo-service"]) == ("tea", "other tea")
+    assert (before.origin, after.origin) == ("tea", "other tea")
 
 
 async def test_a_reload_takes_a_few_milliseconds(plane, origins):
@@ -101,10 +96,10 @@ async def test_a_refused_vcl_leaves_the_last_good_and_names_the_users_line(plane
     (problem,) = outcome.problems
     assert isinstance(problem, errors.VclRejected)
     assert "(user.vcl Line 2 Pos 3)" in str(problem)
-    assert (await ask(port_of(plane)))[1]["says"] == "one"
+    assert (await ask(port_of(plane))).header("says") == "one"
     assert (plane.served.ready, plane.served.generation, plane.served.up_to_date) == (True, "1", False)
     await must_serve(plane, Change(vcl=saying("two"), generation="3"))
-    assert (await ask(port_of(plane)))[1]["says"] == "two"
+    assert (await ask(port_of(plane))).header("says") == "two"
     assert plane.served.generation == "3"
 
 
@@ -128,29 +123,29 @@ async def test_a_refused_configuration_leaves_the_last_good(plane):
     outcome = await plane.apply(Change(routing={0: b'{"version": 2, "listeners": [{"name": 1}]}'}))
     (problem,) = outcome.problems
     assert isinstance(problem, errors.ReloadRefused)
-    assert (await ask(port_of(plane)))[0] == 200
+    assert (await ask(port_of(plane))).status == 200
     worker = (await plane.admin.pid()).worker
     os.kill(worker, signal.SIGKILL)
-    await until(lambda: heard(plane, events.ChildBack))
+    await until_heard(plane, events.ChildBack)
     await until_answer(port_of(plane), 200)
     await must_serve(plane, Change(routing=routing("tea", "coffee")))
-    assert (await ask(port_of(plane), "coffee"))[0] == 503
+    assert (await ask(port_of(plane), "coffee")).status == 503
 
 
 async def test_a_killed_worker_comes_back_with_what_it_served(plane):
     await must_serve(plane, Change(vcl=saying("two"), routing=routing("tea", "coffee")))
     os.kill((await plane.admin.pid()).worker, signal.SIGKILL)
-    await until(lambda: heard(plane, events.ChildDied))
-    assert await until_answer(port_of(plane), 200, seconds=BACK_SECONDS) < BACK_SECONDS
-    assert (await ask(port_of(plane)))[1]["says"] == "two"
-    assert (await ask(port_of(plane), "coffee"))[0] == 503
-    await until(lambda: plane.served.ready)
+    await until_heard(plane, events.ChildDied)
+    await until_answer(port_of(plane), 200, seconds=BACK_SECONDS)
+    assert (await ask(port_of(plane))).header("says") == "two"
+    assert (await ask(port_of(plane), "coffee")).status == 503
+    await until_async(lambda: plane.served.ready, "it is ready")
 
 
 async def test_a_panic_is_recorded(plane):
     with pytest.raises(errors.AdminError):
         await plane.admin.call("debug.panic.worker")
-    await until(lambda: heard(plane, events.ChildDied))
+    await until_heard(plane, events.ChildDied)
     (death,) = heard(plane, events.ChildDied)
     assert "You asked for it" in death.panic
     await until_answer(port_of(plane), 200, seconds=BACK_SECONDS)
@@ -158,8 +153,8 @@ async def test_a_panic_is_recorded(plane):
 
 async def test_a_worker_that_somebody_stopped_is_started_again(plane):
     await plane.admin.stop()
-    await until(lambda: heard(plane, events.ChildBack))
-    assert (await ask(port_of(plane)))[0] == 200
+    await until_heard(plane, events.ChildBack)
+    assert (await ask(port_of(plane))).status == 200
 
 
 async def test_a_killed_manager_comes_back_with_the_last_good(origins):
@@ -172,10 +167,10 @@ async def test_a_killed_manager_comes_back_with_the_last_good(origins):
         await plane.apply(Change(vcl=user_vcl("nonsense")))
         before = plane.supervisor.pid
         os.kill(before, signal.SIGKILL)
-        await until(lambda: heard(plane, events.VarnishdExited))
-        assert await until_answer(port, 200, seconds=BACK_SECONDS) < BACK_SECONDS
+        await until_heard(plane, events.VarnishdExited)
+        await until_answer(port, 200, seconds=BACK_SECONDS)
         assert plane.supervisor.pid != before
-        assert (await ask(port))[1]["says"] == "one"
+        assert (await ask(port)).header("says") == "one"
 
 
 async def test_listeners_change_with_a_short_announced_gap(origins):
@@ -188,7 +183,7 @@ async def test_listeners_change_with_a_short_announced_gap(origins):
         )
         started = time.monotonic()
         await must_serve(plane, Change(sockets=parse_listen(f"{old};http-2=127.0.0.1:{second},http")))
-        assert [(await ask(port))[0] for port in (first, second)] == [200, 200]
+        assert [(await ask(port)).status for port in (first, second)] == [200, 200]
         assert time.monotonic() - started < BACK_SECONDS
         assert len(heard(plane, events.Restarting)) == 1
 
@@ -204,8 +199,8 @@ async def test_a_port_that_is_taken_leaves_everything_and_is_tried_again(plane):
         assert f"socket http-2 on 127.0.0.1:{port}: Address already in use" in str(outcome.problems[0])
         assert plane.supervisor.pid == before
         assert not (await plane.apply(Change(vcl=saying("two")))).serves
-        assert (await ask(port_of(plane)))[1]["says"] == "two"
-    await until(lambda: plane.served.up_to_date)
+        assert (await ask(port_of(plane))).header("says") == "two"
+    await until_async(lambda: plane.served.up_to_date, "everything is in force")
     await until_answer(port, 200)
 
 
@@ -213,10 +208,51 @@ async def test_sockets_that_varnishd_refuses_bring_the_previous_ones_back(plane)
     wanted = parse_listen(f"{FREE_PORTS};http-2=127.0.0.1:0,nonsense")
     outcome = await plane.apply(Change(sockets=wanted))
     assert not outcome.serves
-    assert (await ask(port_of(plane)))[1]["says"] == "one"
+    assert (await ask(port_of(plane))).header("says") == "one"
     pid = plane.supervisor.pid
     await plane.apply(Change(vcl=saying("two")))
     assert plane.supervisor.pid == pid
+
+
+async def test_arguments_change_with_a_restart_and_keep_the_last_good_vcl(plane):
+    await plane.apply(Change(vcl=user_vcl("nonsense")))
+    outcome = await plane.apply(Change(extra_args=("-p", "default_ttl=7")))
+    assert [type(problem) for problem in outcome.problems] == [errors.VclRejected]
+    assert (await plane.admin.param_show("default_ttl")).value == 7.0
+    assert (await ask(port_of(plane))).header("says") == "one"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("-p", "thread_pool_min=1000000"), "Must be no more than 5000"),
+        (("-p", "nosuch=1"), 'Unknown parameter "nosuch"'),
+        (("-s", "malloc,nonsense"), "Invalid number"),
+    ],
+)
+async def test_arguments_that_varnishd_refuses_disturb_nothing(plane, words, reason):
+    before = plane.supervisor.pid
+    outcome = await plane.apply(Change(extra_args=words))
+    assert reason in str(outcome.problems[0])
+    assert plane.supervisor.pid == before
+    assert (await ask(port_of(plane))).header("says") == "one"
+    await must_serve(plane, Change(extra_args=()))
+    assert plane.supervisor.pid == before
+
+
+async def test_a_killed_manager_comes_back_as_it_ran_not_as_it_was_refused(plane):
+    await plane.apply(Change(extra_args=("-p", "nosuch=1")))
+    os.kill(plane.supervisor.pid, signal.SIGKILL)
+    await until_heard(plane, events.VarnishdExited)
+    await until_async(lambda: plane.served.ready, "it is ready")
+    assert (await ask(port_of(plane))).header("says") == "one"
+    assert "nosuch" in plane.served.problems[0]
+
+
+async def test_a_start_that_fails_says_all_that_varnishd_said():
+    with pytest.raises(errors.ChildExited, match=r"5000 \(thread_pool_max\) \(attempting to set"):
+        async with running(extra_args=("-p", "thread_pool_min=1000000")):
+            pass
 
 
 async def test_tls_sockets_are_named_and_not_served():
@@ -242,6 +278,14 @@ async def test_http2_without_tls_is_on(plane):
     assert frame[3] == 4  # SETTINGS
 
 
+@pytest.mark.parametrize(
+    "headers", [(("big", "x" * 30_000),), tuple((f"h-{number}", "x" * 250) for number in range(100))]
+)
+async def test_a_large_head_is_served(plane, headers):
+    request = Request(method="GET", target="/", host="tea", headers=headers)
+    assert (await over_http1(port_of(plane), request.as_http1())).status == 200
+
+
 async def test_stop_waits_for_connections(origins):
     async with running() as plane:
         await must_serve(
@@ -251,9 +295,9 @@ async def test_stop_waits_for_connections(origins):
         _, writer = await asyncio.open_connection("127.0.0.1", port_of(plane))
         writer.write(b"GET / HTTP/1.1\r\nHost: tea\r\n\r\n")
         stopping = asyncio.create_task(plane.stop(drain_seconds=5))
-        await until(lambda: heard(plane, events.Draining))
+        await until_heard(plane, events.Draining)
         assert plane.served.reason == "draining"
-        assert (await ask(port_of(plane)))[0] == 200
+        assert (await ask(port_of(plane))).status == 200
         writer.close()
         started = time.monotonic()
         await stopping

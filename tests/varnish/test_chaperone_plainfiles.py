@@ -8,12 +8,15 @@ import signal
 import sys
 from pathlib import Path
 
-import aiohttp
 import pytest
 import yaml
-from chaperonelab import ask, free_port, slice_document, until_answer, until_header, work_directory
-from echo import Origins
 
+from varnish import talk
+from varnish.chaperonelab import ask, slice_document, until_answer, until_header
+from varnish.loopback import free_port
+from varnish.places import replace
+from varnish.talk import Answer
+from varnish.waiting import until_async
 from varnish_gateway.emit.vcl import main_vcl
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -61,45 +64,33 @@ class Chaperone:
         return await asyncio.wait_for(self.process.wait(), 15)
 
     def write(self, name: str, content: str) -> None:
-        """Write as editors do: a new file, then a rename."""
         path = self.directory / name
         path.parent.mkdir(exist_ok=True)
-        path.with_suffix(".new").write_text(content)
-        path.with_suffix(".new").rename(path)
+        replace(path, content)
 
     def write_endpoints(self, service: str, port: int) -> None:
         self.write(f"endpoints/{service}.yaml", yaml.safe_dump(slice_document(service, port)))
 
-    async def get(self, path: str) -> tuple[int, str]:
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self.health}{path}") as answer:
-            return answer.status, await answer.text()
+    async def get(self, path: str) -> Answer:
+        return await talk.ask(self.health, "localhost", path)
 
-    async def until_ready(self) -> dict[str, object]:
-        async with asyncio.timeout(15):
-            while True:
-                with contextlib.suppress(aiohttp.ClientError):
-                    status, text = await self.get("/ready")
-                    if status == 200:
-                        served: dict[str, object] = json.loads(text)
-                        return served
-                await asyncio.sleep(0.02)
+    async def until_ready(self, status: int = 200) -> dict[str, object]:
+        """Wait for this answer to /ready; return what it says."""
+
+        async def said() -> dict[str, object] | None:
+            answer = await self.get("/ready")
+            return answer.json if answer.status == status else None
+
+        return await until_async(said, f"/ready is {status}")
 
 
 @pytest.fixture
-async def origins():
-    origins = Origins()
-    yield origins
-    await origins.close()
-
-
-@pytest.fixture
-async def chaperone():
-    with work_directory() as directory:
-        chaperone = Chaperone(directory)
-        chaperone.write("main.vcl", main_vcl())
-        yield chaperone
-        if chaperone.process.returncode is None:
-            await chaperone.stop()
+async def chaperone(place):
+    chaperone = Chaperone(place)
+    chaperone.write("main.vcl", main_vcl())
+    yield chaperone
+    if chaperone.process.returncode is None:
+        await chaperone.stop()
 
 
 def routing(*services):
@@ -112,7 +103,7 @@ async def test_version_1_routing_with_endpoints_and_every_edit(chaperone, origin
     chaperone.write_endpoints("tea", await origins.port("tea"))
     await chaperone.start()
     await chaperone.until_ready()
-    assert (await ask(chaperone.port))[1]["echo-service"] == "tea"
+    assert (await ask(chaperone.port)).origin == "tea"
 
     chaperone.write("routing.json", routing("tea", "coffee"))
     await until_answer(chaperone.port, 503, "coffee")
@@ -126,7 +117,7 @@ async def test_version_1_routing_with_endpoints_and_every_edit(chaperone, origin
     chaperone.write("main.vcl", "nonsense")
     chaperone.write_endpoints("tea", await origins.port("other"))
     await until_header(chaperone.port, "echo-service", "other")
-    assert (await ask(chaperone.port, "coffee"))[1]["says"] == "two"
+    assert (await ask(chaperone.port, "coffee")).header("says") == "two"
     assert await chaperone.stop() == 0
 
 
@@ -138,14 +129,15 @@ async def test_health_ready_metrics_and_drain(chaperone, origins):
     assert served["upToDate"]
     assert served["configuration"] == json.loads((chaperone.directory / "ghost.json").read_text())["id"]
     assert f"http-1=127.0.0.1:{chaperone.port}" in served["sockets"]
-    assert await chaperone.get("/health") == (200, "ok\n")
+    health = await chaperone.get("/health")
+    assert (health.status, health.body) == (200, b"ok\n")
     await ask(chaperone.port)
-    _, metrics = await chaperone.get("/metrics")
+    metrics = (await chaperone.get("/metrics")).body.decode()
     assert 'vgw_route_requests_total{route="n/tea"} 1' in metrics
     assert "vgw_ready 1" in metrics
-    assert (await chaperone.get("/drain"))[0] == 503
-    assert (await chaperone.get("/ready"))[0] == 503
-    assert (await ask(chaperone.port))[0] == 200
+    assert (await chaperone.get("/drain")).status == 503
+    assert (await chaperone.get("/ready")).status == 503
+    assert (await ask(chaperone.port)).status == 200
 
 
 async def test_a_ghost_json_written_by_hand_is_used_and_watched(chaperone, origins):
@@ -158,13 +150,13 @@ async def test_a_ghost_json_written_by_hand_is_used_and_watched(chaperone, origi
     chaperone.write("ghost.json", first)
     await chaperone.start()
     await chaperone.until_ready()
-    assert (await ask(chaperone.port))[1]["echo-service"] == "tea"
+    assert (await ask(chaperone.port)).origin == "tea"
     assert (chaperone.directory / "ghost.json").read_text() == first
     chaperone.write("ghost.json", vhost(await origins.port("other")))
     await until_header(chaperone.port, "echo-service", "other")
     chaperone.write("ghost.json", "{half")
     chaperone.write("ghost.json", '{"version": 1, "vhosts": 7}')
-    assert (await ask(chaperone.port))[1]["echo-service"] == "other"
+    assert (await ask(chaperone.port)).origin == "other"
 
 
 async def test_it_waits_for_a_vcl_that_is_not_there_yet(chaperone, origins):
@@ -174,16 +166,10 @@ async def test_it_waits_for_a_vcl_that_is_not_there_yet(chaperone, origins):
     chaperone.write("routing.json", routing("tea"))
     chaperone.write_endpoints("tea", await origins.port("tea"))
     await chaperone.start()
-    async with asyncio.timeout(10):
-        while True:
-            with contextlib.suppress(aiohttp.ClientError):
-                status, body = await chaperone.get("/ready")
-                break
-            await asyncio.sleep(0.02)
-    assert (status, json.loads(body)["reason"]) == (503, "no VCL is in use")
+    assert (await chaperone.until_ready(503))["reason"] == "no VCL is in use"
     chaperone.write("main.vcl", text)
     await chaperone.until_ready()
-    assert (await ask(chaperone.port))[0] == 200
+    assert (await ask(chaperone.port)).status == 200
 
 
 async def test_a_port_that_is_taken_ends_it_with_status_1(chaperone, origins):
@@ -201,4 +187,4 @@ async def test_a_varnishd_left_behind_by_a_killed_chaperone_is_ended(chaperone, 
     await chaperone.process.wait()
     await chaperone.start()
     await chaperone.until_ready()
-    assert (await ask(chaperone.port))[0] == 200
+    assert (await ask(chaperone.port)).status == 200

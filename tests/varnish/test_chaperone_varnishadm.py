@@ -1,11 +1,9 @@
 """Every command against a real varnishd."""
 
-import asyncio
-import time
-
 import pytest
-from chaperonelab import must_serve, running
 
+from varnish.chaperonelab import must_serve, running
+from varnish.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.chaperone.dataplane import Change
 from varnish_gateway.chaperone.varnishadm import CliError, Status
@@ -101,10 +99,11 @@ async def test_certificates_are_for_builds_that_have_them(admin):
 async def test_stop_and_start(admin):
     before = (await admin.pid()).worker
     await admin.stop()
-    deadline = time.monotonic() + 10
-    while (await admin.status()) != "running":  # the data plane starts it again
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
+
+    async def runs() -> bool:
+        return await admin.status() == "running"
+
+    await until_async(runs, "the data plane starts it again")
     assert (await admin.pid()).worker != before
 
 

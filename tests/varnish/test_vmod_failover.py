@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from ghostlab import Config, Lab, Origin, backend, refusing_endpoint, route, to
 
+from varnish.ghostlab import Config, Lab, backend, refusing_endpoint, route, to
+from varnish.origins import Origin
 from varnish_gateway.ir import wire
 
 
@@ -44,13 +45,13 @@ def test_endpoints_share_evenly(serve, origins):
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_refusing_endpoint_goes_unnoticed(serve, origins, method):
     lab = serve(origins[0], refusing_endpoint(), refusing_endpoint())
-    body = b"x" * 3000 if method == "POST" else None
+    body = "x" * 3000 if method == "POST" else ""
     origins[0].seen.clear()
     with lab.client() as client:
-        answers = [client.get(method=method, body=body) for _ in range(100)]
+        answers = [client.get(method=method, body=body.encode() or None) for _ in range(100)]
     assert {(one.status, one.origin) for one in answers} == {(200, "a")}
     assert len(origins[0].seen) == 100
-    assert {seen.body for seen in origins[0].seen} == {body or b""}
+    assert {seen.body for seen in origins[0].seen} == {body}
 
 
 def test_failed_attempts_leave_no_trace_in_the_request(serve, origins):

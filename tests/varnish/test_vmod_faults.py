@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ghostlab import ROOT, Config, Lab, Origin, backend, prefix, route, to
 
+from varnish.ghostlab import ROOT, Config, Lab, backend, prefix, route, to
+from varnish.origins import Origin
 from varnish_gateway.ir import wire
 
 PANICKING = Path(os.environ.get("GHOST_VMOD_PANIC", ROOT / "build" / "libvmod_ghost_panic.so"))

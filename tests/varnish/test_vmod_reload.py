@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from ghostlab import (
+
+from varnish.ghostlab import (
     CACHE_EVERYTHING,
-    Answer,
     Config,
     Lab,
-    Origin,
     VarnishError,
     backend,
     load,
@@ -19,9 +18,10 @@ from ghostlab import (
     refusing_endpoint,
     route,
     to,
-    until,
 )
-
+from varnish.origins import Origin
+from varnish.talk import Answer
+from varnish.waiting import until
 from varnish_gateway.ir import wire
 
 RELOADS = int(os.environ.get("GHOST_RELOADS", "100"))

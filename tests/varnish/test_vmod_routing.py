@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from ghostlab import Config, Lab, Origin, backend, prefix, route, to
 
+from varnish.ghostlab import Config, Lab, backend, prefix, route, to
+from varnish.origins import Origin
 from varnish_gateway.ir import wire
 
 HTTPS = wire.Listener(name="tls", socket="https-8443", port=8443, scheme="https", hostname="*.example.com")
@@ -99,7 +100,7 @@ def test_a_malformed_target_is_a_400(serve):
 def test_dot_segments_are_resolved_before_matching_and_forwarding(serve, tea):
     lab = serve(route("tea", to(backend("tea"), matches=[prefix("/tea")])))
     assert lab.get("/coffee/%2e%2E/tea/./a//b%2Fc?q=/../x").origin == "tea"
-    assert tea.seen[-1].path == "/tea/a//b%2Fc?q=/../x"
+    assert tea.seen[-1].target == "/tea/a//b%2Fc?q=/../x"
     assert lab.get("/tea/../coffee").status == 404
 
 
@@ -206,14 +207,14 @@ def test_rewrites_reach_the_backend_only(serve, tea):
     rule = to(backend("tea"), matches=[prefix("/old"), prefix("/older/path")], filters=wire.Filters(rewrite=rewrite))
     lab = serve(route("tea", rule))
     for path, seen in [("/old", "/new"), ("/old/x?y", "/new/x?y"), ("/older/path/z", "/new/z")]:
-        assert lab.get(path, host="outside").json["path"] == seen
+        assert lab.get(path, host="outside").json["target"] == seen
         assert tea.seen[-1].values("host") == ["inside"]
 
 
 def test_a_full_path_rewrite_keeps_the_query(serve, tea):
     rewrite = wire.Rewrite(path=wire.PathModifier(type="full", value="/all"))
     serve(route("tea", to(backend("tea"), filters=wire.Filters(rewrite=rewrite)))).get("/a/b?c=d")
-    assert tea.seen[-1].path == "/all?c=d"
+    assert tea.seen[-1].target == "/all?c=d"
 
 
 def test_a_rewrite_of_one_backend_stands_instead_of_the_rules(serve, tea):
@@ -225,7 +226,7 @@ def test_a_rewrite_of_one_backend_stands_instead_of_the_rules(serve, tea):
         filters=wire.Filters(rewrite=of_rule),
     )
     serve(route("tea", rule)).get("/old/x")
-    assert tea.seen[-1].path == "/backend/x"
+    assert tea.seen[-1].target == "/backend/x"
     assert tea.seen[-1].values("host") == ["rule"]
 
 

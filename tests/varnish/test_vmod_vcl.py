@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from ghostlab import CACHE_EVERYTHING, PREAMBLE, Config, Lab, Origin, VarnishError, backend, prefix, route, to
 
+from varnish.ghostlab import CACHE_EVERYTHING, PREAMBLE, Config, Lab, VarnishError, backend, prefix, route, to
+from varnish.origins import Origin
 from varnish_gateway.ir import wire
 
 CANARY = wire.Match(headers=(wire.ValueMatch(name="x-canary", value="1"),))
@@ -89,7 +90,7 @@ def test_the_client_url_stays_in_the_cache_key_and_in_bans(lab, tea):
     lab.reload(Config([route("tea", rule)], {"tea": [tea]}))
     lab.load_vcl(CACHE_EVERYTHING)
     for path in ("/x", "/y", "/x", "/y"):
-        assert lab.get(path).json["path"] == "/one"
+        assert lab.get(path).json["target"] == "/one"
     assert len(tea.seen) == 2
     lab.admin("ban", "req.url == /x")
     lab.get("/x")
@@ -132,13 +133,13 @@ def test_a_rollback_brings_no_forged_header_back(lab, tea):
 def test_retries_stay_with_the_backend(lab, coffee):
     lab.load_vcl("sub vcl_backend_response { if (bereq.retries < 2) { return (retry); } }")
     assert lab.get("/coffee").origin == "coffee"
-    assert [seen.path for seen in coffee.seen] == ["/coffee"] * 3
+    assert [seen.target for seen in coffee.seen] == ["/coffee"] * 3
 
 
 def test_pipes_go_to_the_chosen_endpoint(lab, tea):
     lab.load_vcl("sub vcl_recv { if (req.http.Upgrade) { return (pipe); } }")
     request = b"GET /tea HTTP/1.1\r\nHost: a\r\nUpgrade: x\r\nConnection: close\r\n\r\n"
-    assert b'"origin": "tea"' in lab.raw(request)
+    assert b"Echo-Service: tea" in lab.raw(request)
     assert tea.seen[-1].values("x-gateway-route") == ["default/tea"]
     nowhere = lab.raw(request.replace(b"/tea", b"/none"))
     assert nowhere.startswith(b"HTTP/1.1 404 ")

@@ -1,6 +1,6 @@
 """One data plane: varnishd with ghost, kept at the newest configuration that works.
 
-In:   Changes: VCL, sockets, routing shards, EndpointSlices (or a ready-made Bundle).
+In:   Changes: VCL, sockets, arguments, routing shards, EndpointSlices (or a ready-made Bundle).
 Out:  traffic. Each ``apply`` returns once its change serves, or with what stands against it.
 
 One task does all the work in passes; a pass takes everything that was asked for since the
@@ -42,6 +42,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
     vcl: str | None = None
     sockets: Sockets | None = None
+    extra_args: tuple[str, ...] | None = None
     routing: Mapping[int, bytes | None] = {}
     slices: Mapping[Key, EndpointSlice | None] = {}
     bundle: Bundle | None = None
@@ -79,7 +80,7 @@ class DataPlane:
         self.bus = bus or events.Bus()
         self._layout = prepare(settings)
         self._admin = Admin(self._layout.secret)
-        self._wanted = _Wanted(settings.sockets)
+        self._wanted = _Wanted(settings.sockets, settings.extra_args)
         self._installer = Installer(self._layout.ghost_config_path)
         self._vcl = VclLoader(self._admin, self._layout.vcl_dir)
         self._work = asyncio.Event()
@@ -102,7 +103,7 @@ class DataPlane:
         """Start varnishd; raise ChildExited if it can't be started as told."""
         await self._admin.listen(self.settings.admin_port)
         self._installer.write(self._wanted.bundle())
-        await self.supervisor.ensure(self._wanted.sockets)
+        await self.supervisor.ensure(self._wanted.sockets, self._wanted.extra_args)
         self._say_unserved()
         self._passes = asyncio.create_task(self._pass_forever())
         self._passes.add_done_callback(self._passes_ended)
@@ -210,8 +211,8 @@ class DataPlane:
         return Outcome(tuple(problem for problem in problems if problem is not None))
 
     async def _keep_varnishd(self) -> errors.GatewayError | None:
-        """Have a varnishd on the wanted sockets; return why it still has the previous ones."""
-        standing = await self.supervisor.ensure(self._wanted.sockets)
+        """Have a varnishd with the wanted sockets and arguments; return why it still has the previous ones."""
+        standing = await self.supervisor.ensure(self._wanted.sockets, self._wanted.extra_args)
         if standing.problem is not None and standing.retry:
             self._retry_later(standing.problem)
         if standing.is_new:
@@ -301,8 +302,9 @@ class DataPlane:
 class _Wanted:
     """Everything that was asked for so far."""
 
-    def __init__(self, sockets: Sockets) -> None:
+    def __init__(self, sockets: Sockets, extra_args: tuple[str, ...]) -> None:
         self.sockets = sockets
+        self.extra_args = extra_args
         self.vcl: str | None = None
         self.generation: str | None = None
         self.join = Join()
@@ -312,6 +314,7 @@ class _Wanted:
     def take(self, change: Change) -> None:
         self.vcl = self.vcl if change.vcl is None else change.vcl
         self.sockets = change.sockets or self.sockets
+        self.extra_args = self.extra_args if change.extra_args is None else change.extra_args
         self.generation = change.generation or self.generation
         if change.bundle is not None:
             self._bundle = change.bundle

@@ -1,7 +1,7 @@
 """Keeps one varnishd running: manager and worker.
 
-In:   the sockets that are wanted.
-Out:  a varnishd that holds them; deaths of its manager and of its worker are noticed at
+In:   the sockets and arguments that are wanted.
+Out:  a varnishd that has them; deaths of its manager and of its worker are noticed at
 once, told on the bus, and wake the data plane, which brings back what was served.
 varnishd restarts its worker itself; ``start`` is sent only where it gave up.
 """
@@ -20,7 +20,7 @@ from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import RELOAD_SOCKET, Socket, Sockets
 from varnish_gateway.chaperone.varnishadm import Admin
 from varnish_gateway.chaperone.varnishadm.answers import ListenAddress
-from varnish_gateway.chaperone.varnishd import Varnishd, arguments, launch
+from varnish_gateway.chaperone.varnishd import Command, Varnishd, arguments, launch, refusal
 from varnish_gateway.chaperone.workdir import Layout
 
 CHILD_RETURN_SECONDS = 10.0
@@ -29,7 +29,7 @@ PROBE_PATH = "/.varnish-ghost/counters"  # not a request that a route would coun
 
 
 class Standing(NamedTuple):
-    """How varnishd stands: a new one holds no VCL; a problem means that it has the previous sockets.
+    """How varnishd stands: a new one holds no VCL; a problem means that it is the previous one.
 
     ``retry`` says that another attempt costs nothing.
     """
@@ -52,8 +52,8 @@ class Supervisor:
         self._wake = wake
         self._varnishd: Varnishd | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._sockets: tuple[Socket, ...] = ()
-        self._refused: tuple[tuple[Socket, ...], errors.ChildExited] | None = None
+        self._command = Command(())
+        self._refused: tuple[Command, errors.ChildExited] | None = None
         self._died_at: float | None = None
         self._deaths: list[str] = []
         self.child_running = False
@@ -66,7 +66,7 @@ class Supervisor:
     @property
     def sockets(self) -> tuple[Socket, ...]:
         """What the present varnishd listens on."""
-        return self._sockets if self.running else ()
+        return self._command.sockets if self.running else ()
 
     @property
     def reload_port(self) -> int:
@@ -76,24 +76,37 @@ class Supervisor:
     def pid(self) -> int | None:
         return self._varnishd.pid if self._varnishd is not None else None
 
-    async def ensure(self, wanted: Sockets) -> Standing:
-        """Make varnishd hold the wanted sockets; raise ChildExited if there is none to keep instead."""
-        if self.running and self._sockets == wanted.served:
+    async def ensure(self, sockets: Sockets, extra_args: tuple[str, ...] = ()) -> Standing:
+        """Make varnishd run as wanted; raise ChildExited if there is none to keep instead."""
+        wanted = Command(sockets.served, extra_args)
+        if not self.running:
+            return await self._come_back(wanted)
+        if self._command == wanted:
             return Standing(is_new=False)
-        if self.running:
-            return await self._change(wanted.served)
-        await self._launch(wanted.served)
+        return await self._change(wanted)
+
+    async def _come_back(self, wanted: Command) -> Standing:
+        """Start as varnishd last ran, where that is possible: what is wanted instead may not work."""
+        if self._command.sockets and self._command != wanted:
+            with contextlib.suppress(errors.ChildExited):
+                await self._launch(self._command)
+                return (await self._change(wanted))._replace(is_new=True)
+        await self._launch(wanted)
         return Standing(is_new=True)
 
-    async def _change(self, wanted: tuple[Socket, ...]) -> Standing:
-        """Give the present varnishd up for one on other sockets, or keep what there was."""
+    async def _change(self, wanted: Command) -> Standing:
+        """Give the present varnishd up for another one, or keep what there was."""
         if self._refused is not None and self._refused[0] == wanted:
             return Standing(is_new=False, problem=self._refused[1])
-        before = self._sockets
-        our_ports = {socket.port for socket in before}
-        if (taken := first_taken(socket for socket in wanted if socket.port not in our_ports)) is not None:
+        before = self._command
+        our_ports = {socket.port for socket in before.sockets}
+        if (taken := first_taken(socket for socket in wanted.sockets if socket.port not in our_ports)) is not None:
             return Standing(is_new=False, problem=taken, retry=True)
-        self._bus.publish(events.Restarting(reason="the listeners changed"))
+        if wanted.extra_args != before.extra_args and (problem := await refusal(wanted.extra_args)) is not None:
+            self._refused = (wanted, problem)
+            return Standing(is_new=False, problem=problem)
+        what = "the listeners" if wanted.sockets != before.sockets else "its arguments"
+        self._bus.publish(events.Restarting(reason=f"{what} changed"))
         await self.stop()
         try:
             await self._launch(wanted)
@@ -147,19 +160,19 @@ class Supervisor:
             await varnishd.stop()
         self.child_running = False
 
-    async def _launch(self, sockets: tuple[Socket, ...]) -> None:
+    async def _launch(self, command: Command) -> None:
         self.child_running = False
         self._died_at = None
-        argv = arguments(self._settings, self._layout, sockets, self._admin.port)
+        argv = arguments(self._settings, self._layout, command, self._admin.port)
         self._varnishd = await launch(argv, self._layout, self._admin, self._child_gone)
         self._watch = asyncio.create_task(self._watch_manager(self._varnishd))
-        self._sockets = sockets
+        self._command = command
         try:
             await self._set_paths()
         except BaseException:
             await self.stop()
             raise
-        names = tuple(socket.argument for socket in sockets)
+        names = tuple(socket.argument for socket in command.sockets)
         self._bus.publish(events.VarnishdStarted(pid=self._varnishd.pid, sockets=names))
 
     async def _set_paths(self) -> None:

@@ -16,6 +16,7 @@ import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone.lifeline import Lifeline
@@ -27,6 +28,20 @@ from varnish_gateway.chaperone.workdir import Layout
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.01
 LINE_LIMIT = 1 << 20  # a panic is one long message
+# A head may take 32 KB (http_req_size, http_resp_size) in whatever lines it comes, as with other
+# gateways; the workspaces hold it, its rewritten copy and the table of its headers.
+PARAMETERS = tuple(
+    word
+    for parameter in (
+        "feature=+http2",
+        "http_max_hdr=128",
+        "http_req_hdr_len=32k",
+        "http_resp_hdr_len=32k",
+        "workspace_client=96k",
+        "workspace_backend=128k",
+    )
+    for word in ("-p", parameter)
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,15 +49,34 @@ _CHILD_GONE = re.compile(r"Child \(\d+\) (?:died (.*)|(ended)$)")
 _LEVELS = {"Error": logging.ERROR, "Warning": logging.WARNING, "Info": logging.INFO, "Debug": logging.DEBUG}
 
 
-def arguments(settings: Settings, layout: Layout, sockets: Sequence[Socket], admin_port: int) -> list[str]:
+class Command(NamedTuple):
+    """What varnishd has to be restarted for."""
+
+    sockets: tuple[Socket, ...]
+    extra_args: tuple[str, ...] = ()
+
+
+def arguments(settings: Settings, layout: Layout, command: Command, admin_port: int) -> list[str]:
     """Return varnishd's command line. What the user added comes last, and so wins."""
     argv = ["varnishd", "-F", "-f", "", "-M", f"127.0.0.1:{admin_port}", "-S", str(layout.secret_path)]
     argv += ["-n", str(layout.varnish_dir)]
-    for socket in sockets:
+    for socket in command.sockets:
         argv += ["-a", socket.argument]
     for storage in settings.storage:
         argv += ["-s", storage]
-    return [*argv, "-p", "feature=+http2", *settings.extra_args]
+    return [*argv, *PARAMETERS, *command.extra_args]
+
+
+async def refusal(extra_args: Sequence[str]) -> errors.ChildExited | None:
+    """Return what varnishd has against arguments, without a varnishd that could be disturbed."""
+    process = await asyncio.create_subprocess_exec(
+        *("varnishd", "-C", "-b", "none", *PARAMETERS, *extra_args), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+    )
+    _, said = await process.communicate()
+    if process.returncode == 0:
+        return None
+    words = " ".join(said.decode(errors="replace").split())
+    return errors.ChildExited(f"varnishd refuses its extra arguments: {words.removeprefix('Error: ')}")
 
 
 class Varnishd:
@@ -52,7 +86,8 @@ class Varnishd:
         self._process = process
         self._lifeline = lifeline
         self._child_gone = child_gone
-        self._last_error = "it did not say why"
+        self._last_error: list[str] = []
+        self._level = logging.INFO
         self._stopping = False
         self._output = asyncio.create_task(self._read_output())
 
@@ -70,7 +105,8 @@ class Varnishd:
         await self._lifeline.release()
         await self._output
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-        return f"varnishd ended with {how}: {self._last_error}" if status > 0 else f"varnishd ended with {how}"
+        why = " ".join(self._last_error) or "it did not say why"
+        return f"varnishd ended with {how}: {why}" if status > 0 else f"varnishd ended with {how}"
 
     async def stop(self) -> None:
         """End the manager, which ends its worker; by force if it takes too long."""
@@ -95,12 +131,16 @@ class Varnishd:
     def _take_line(self, line: str) -> None:
         if not line:
             return
-        word = line.partition(":")[0]
+        word, _, rest = line.partition(":")
+        if word in _LEVELS:
+            self._level = _LEVELS[word]
+            self._last_error = [] if word == "Error" else self._last_error
+        # A line without a level goes on with what the one before it said.
+        if self._level == logging.ERROR and (text := rest.strip() if word == "Error" else line):
+            self._last_error.append(text)
         # varnishd calls the SIGTERM that we send an error.
-        level = logging.INFO if self._stopping else _LEVELS.get(word, logging.INFO)
+        level = logging.DEBUG if self._stopping else self._level
         log.log(level, "%s", line, extra={"component": "varnishd", "pid": self.pid})
-        if word == "Error":
-            self._last_error = line.partition(": ")[2]
         if gone := _CHILD_GONE.search(line):
             self._child_gone(gone[1] or gone[2])
 

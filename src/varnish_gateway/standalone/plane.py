@@ -79,6 +79,7 @@ class _Wanted:
         change = Change(
             vcl=self.vcl,
             sockets=parse_listen(varnish_listen(self.listeners, reload_port=0)),
+            extra_args=self.extra_args,
             routing=self.shards.all() if whole else self.new_shards,
             slices=self.slices.copy() if whole else self.new_slices,
         )
@@ -161,10 +162,7 @@ class Plane:
                 self._retry_seconds = min(self._retry_seconds * 2, LAST_RETRY_SECONDS)
 
     async def _bring_about(self) -> None:
-        """Hand over what is wanted; a new varnishd where its arguments changed."""
-        if self._data_plane is not None and self._data_plane.settings.extra_args != self._wanted.extra_args:
-            log.warning("restarting varnishd: its arguments changed")
-            await self._stop()
+        """Hand over what is wanted."""
         is_new = self._data_plane is None
         if self._data_plane is None:
             self._data_plane = await self._start()

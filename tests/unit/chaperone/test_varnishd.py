@@ -2,7 +2,7 @@ from pathlib import Path
 
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import parse_listen
-from varnish_gateway.chaperone.varnishd import arguments, end_leftover
+from varnish_gateway.chaperone.varnishd import PARAMETERS, Command, arguments, end_leftover
 from varnish_gateway.chaperone.workdir import Layout
 
 LAYOUT = Layout(
@@ -20,13 +20,12 @@ def test_the_command_line_has_no_vcl_and_the_users_words_last():
         work_dir=Path("/w"),
         sockets=parse_listen("http-80=:80,http"),
         storage=("malloc,1m", "big=malloc,2m"),
-        extra_args=("-p", "default_ttl=1"),
     )
-    argv = arguments(settings, LAYOUT, settings.sockets.served, 6082)
-    assert " ".join(argv) == (
+    argv = arguments(settings, LAYOUT, Command(settings.sockets.served, ("-p", "default_ttl=1")), 6082)
+    assert " ".join(argv).replace(" ".join(PARAMETERS), "PARAMETERS") == (
         "varnishd -F -f  -M 127.0.0.1:6082 -S /w/secret -n /w/v"
         " -a ghost-reload=127.0.0.1:1969,http -a http-80=:80,http"
-        " -s malloc,1m -s big=malloc,2m -p feature=+http2 -p default_ttl=1"
+        " -s malloc,1m -s big=malloc,2m PARAMETERS -p default_ttl=1"
     )
 
 

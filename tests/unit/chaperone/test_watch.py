@@ -1,0 +1,65 @@
+"""Changes near a path, as editors, mounts and people make them."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from varnish_gateway.chaperone.watch import bursts, directories
+
+SECONDS = 10
+
+
+@pytest.fixture
+async def changed(tmp_path):
+    """Wait for the next burst near tmp_path/conf; watching has begun."""
+    watching = bursts(lambda: [tmp_path / "conf"])
+    await anext(watching)
+
+    async def changed() -> None:
+        async with asyncio.timeout(SECONDS):
+            await anext(watching)
+
+    async with contextlib.aclosing(watching):
+        yield changed
+
+
+async def test_what_does_not_exist_yet_is_waited_for_all_the_way_down(tmp_path, changed):
+    (tmp_path / "conf").mkdir()
+    await changed()
+    (tmp_path / "conf" / "sub").mkdir()
+    await changed()
+    (tmp_path / "conf" / "sub" / "a").write_text("x")
+    await changed()
+
+
+async def test_a_swapped_symlink_is_told(tmp_path, changed):
+    """A mounted ConfigMap changes like this."""
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    await changed()
+    (tmp_path / "conf").symlink_to("old")
+    await changed()
+    (tmp_path / "next").symlink_to("new")
+    (tmp_path / "next").rename(tmp_path / "conf")
+    await changed()
+
+
+async def test_a_directory_that_goes_and_comes_back_is_watched_again(tmp_path, changed):
+    conf = tmp_path / "conf"
+    for _ in range(2):
+        conf.mkdir()
+        await changed()
+        (conf / "a").write_text("x")
+        await changed()
+        (conf / "a").unlink()
+        conf.rmdir()
+        await changed()
+
+
+def test_directories_are_the_nearest_that_there_are(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    assert directories([tmp_path / "file"]) == {tmp_path}
+    assert directories([tmp_path / "no" / "such" / "file"]) == {tmp_path}
+    assert directories([tmp_path / "a"]) == {tmp_path, tmp_path / "a", tmp_path / "a" / "b"}

@@ -1,0 +1,35 @@
+"""Which version this is, in a checkout and installed."""
+
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+from varnish_gateway import version
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def test_a_checkout_names_its_own():
+    assert version._version() == (CHECKOUT / ".version").read_text().strip()
+
+
+@pytest.fixture
+def elsewhere(monkeypatch, tmp_path):
+    """Have the module lie where there is no .version above it."""
+    monkeypatch.setattr(version, "__file__", str(tmp_path / "a" / "b" / "version.py"))
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_an_installation_names_what_was_installed(monkeypatch):
+    monkeypatch.setattr(version, "version", lambda name: {"varnish-gateway": "1.2.3"}[name])
+    assert version._version() == "v1.2.3"
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_neither_is_said(monkeypatch):
+    def not_found(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(version, "version", not_found)
+    assert version._version() == "unknown"
