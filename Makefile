@@ -97,6 +97,7 @@ soak: setup ## the long runs: 1,000 edits under load and their like
 
 .PHONY: bench
 bench: setup ## measure; results in bench/results and docs
+	@tools/install_packages.sh wrk
 	$(BIN)/python bench/run.py
 
 # -- upkeep ------------------------------------------------------------------------------

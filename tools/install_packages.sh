@@ -1,8 +1,9 @@
 #!/bin/sh
-# Install the Debian packages that building and running needs; quick when they are there.
+# Install the Debian packages that building and running needs, and those that are named besides;
+# quick when they are there.
 set -eu
 
-packages="varnish libvarnishapi-dev libclang-dev pkg-config python3 curl"
+packages="varnish libvarnishapi-dev libclang-dev gcc libc6-dev pkg-config python3 curl $*"
 
 missing=""
 for package in $packages; do

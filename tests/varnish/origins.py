@@ -120,11 +120,13 @@ class Server:
         self._open[writer] = asyncio.current_task()
         try:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-                while True:
+                last = False
+                while not last:
                     seen = await _read(reader)
                     self._saw(seen)
                     writer.write(self._answer(seen))
                     await writer.drain()
+                    last = "close" in seen.values("connection")
         finally:
             del self._open[writer]
             writer.close()

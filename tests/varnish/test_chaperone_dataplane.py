@@ -25,7 +25,6 @@ from varnish.chaperonelab import (
 )
 from varnish.loopback import free_port
 from varnish.talk import Request, over_http1
-from varnish.talk import Request, over_http1
 from varnish.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.chaperone import events
@@ -96,6 +95,8 @@ async def test_a_refused_vcl_leaves_the_last_good_and_names_the_users_line(plane
     (problem,) = outcome.problems
     assert isinstance(problem, errors.VclRejected)
     assert "(user.vcl Line 2 Pos 3)" in str(problem)
+    assert str(problem).startswith("Symbol not found: 'nonsense'\n")
+    assert "VCC-compiler" not in str(problem)
     assert (await ask(port_of(plane))).header("says") == "one"
     assert (plane.served.ready, plane.served.generation, plane.served.up_to_date) == (True, "1", False)
     await must_serve(plane, Change(vcl=saying("two"), generation="3"))

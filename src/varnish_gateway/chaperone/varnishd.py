@@ -138,8 +138,8 @@ class Varnishd:
         # A line without a level goes on with what the one before it said.
         if self._level == logging.ERROR and (text := rest.strip() if word == "Error" else line):
             self._last_error.append(text)
-        # varnishd calls the SIGTERM that we send an error.
-        level = logging.DEBUG if self._stopping else self._level
+        # varnishd calls the SIGTERM that we send an error, and misses files of a VCL that did not compile.
+        level = logging.DEBUG if self._stopping or line.startswith("Could not delete 'vcl_") else self._level
         log.log(level, "%s", line, extra={"component": "varnishd", "pid": self.pid})
         if gone := _CHILD_GONE.search(line):
             self._child_gone(gone[1] or gone[2])

@@ -16,6 +16,7 @@ from varnish_gateway.chaperone.workdir import write_readable
 from varnish_gateway.emit.vcl import localise
 
 KEPT_VCLS = 3
+_FRAME = ("Message from VCC-compiler:", "Running VCC-compiler failed, exited with 2", "VCL compilation failed")
 
 
 def digest(text: str) -> str:
@@ -59,7 +60,7 @@ class VclLoader:
             path.unlink()
             if error.status in (Status.COMMUNICATION, Status.CLOSE):
                 raise
-            reason = localise(error.text, text)
+            reason = localise(_without_frame(error.text), text)
             self._refused = (text, reason)
             raise errors.VclRejected(reason) from error
         self._refused, self.good, self.active = None, text, name
@@ -72,6 +73,11 @@ class VclLoader:
         for name in sorted(old, key=_number)[:-KEPT_VCLS]:
             await self._admin.vcl_discard(name)
             (self._directory / f"{name}.vcl").unlink(missing_ok=True)
+
+
+def _without_frame(output: str) -> str:
+    """Return what the compiler says, without what is said around every message of it."""
+    return "\n".join(line for line in output.splitlines() if line not in _FRAME).strip()
 
 
 def _number(name: str) -> int:

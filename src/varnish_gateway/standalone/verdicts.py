@@ -1,7 +1,8 @@
 """Statuses in words.
 
 In:   the status of an object.
-Out:  one line for a person, and what in it is not as it should be.
+Out:  one line for a person, and what in it is not as it should be; of a long message its
+first line.
 Pure. Programmed and other conditions that are not decided yet are nobody's fault.
 """
 
@@ -24,16 +25,24 @@ class Fault(NamedTuple):
         condition = self.condition
         state = "" if condition.type in _BAD_WHEN_TRUE else "not "
         part = f"{self.part}: " if self.part else ""
-        message = f": {condition.message}" if condition.message else ""
+        first, *more = condition.message.split("\n")
+        message = f": {first}{' …' if more else ''}" if first else ""
         return f"{part}{state}{condition.type} ({condition.reason}){message}"
 
 
 def faults(status: Status) -> list[Fault]:
     """Return what a person has to look at, the whole object first."""
     found = [Fault(part, condition) for part, condition in _conditions(status) if _is_fault(condition)]
-    # A listener that is not accepted is not programmed either: say it once.
+    # A listener that is not accepted is not programmed either, and what keeps the Gateway from
+    # being programmed keeps its listeners: say it once.
     refused = {fault.part for fault in found if fault.condition.type != "Programmed"}
-    return [fault for fault in found if fault.condition.type != "Programmed" or fault.part not in refused]
+    of_whole = [fault.condition for fault in found if not fault.part]
+    return [
+        fault
+        for fault in found
+        if fault.condition.type != "Programmed"
+        or (fault.part not in refused and (not fault.part or fault.condition not in of_whole))
+    ]
 
 
 def describe(key: Key, status: Status) -> str:

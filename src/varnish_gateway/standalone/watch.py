@@ -9,10 +9,12 @@ by looking at the whole tree again and comparing inode, size and time of every f
 
 Files are read when their writer closes them or renames them into place, never while they
 are being written. Events that follow one another closely come out as one set; a single
-one waits ``SETTLE`` and no longer.
+one waits ``SETTLE`` and no longer. A file that is gone is named when it has stayed away for
+``ABSENCE``, as git and some editors remove a file in order to write it anew; together with
+a file that is new it is named at once: the two may be one that was renamed.
 """
 
-# ruff: noqa: PTH116, PTH118  strings: with thousands of files Path objects cost more than the work on them
+# ruff: noqa: PTH110, PTH116, PTH118  strings: with thousands of files Path objects cost more than the work on them
 
 import asyncio
 import errno
@@ -28,6 +30,7 @@ from varnish_gateway.standalone.tree import Tree, is_manifest, nearest_directory
 
 SETTLE = 0.002
 LONGEST_BURST = 0.05
+ABSENCE = 0.5
 _WRITTEN = Mask.CLOSE_WRITE | Mask.MOVED_TO | Mask.ATTRIB  # with other permissions it may be readable
 _REMOVED = Mask.DELETE | Mask.MOVED_FROM
 _LOST = Mask.Q_OVERFLOW | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
@@ -48,11 +51,14 @@ class Watcher:
         self._targets: dict[int, set[str]] = {}  # descriptor → names that symbolic links lead to
         self._tree = Tree()
         self._signatures: dict[str, Signature] = {}
+        self._getting: asyncio.Future[Event] | None = None
+        self._gone: dict[str, float] = {}  # file that is not there → when that is to be told
         try:
             self._look()
         except BaseException:
             self._inotify.close()
             raise
+        self._told = set(self._tree.files)
 
     @property
     def files(self) -> list[str]:
@@ -63,18 +69,39 @@ class Watcher:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._getting is not None:
+            self._getting.cancel()
         self._inotify.close()
 
     async def changed(self) -> set[str]:
         """Wait for changes; return the manifests that may be different, new or gone."""
         changed: set[str] = set()
         while not changed:
-            changed = self._sort_out(await self._burst())
+            changed = self._without_absences(self._sort_out(await self._burst()))
         return changed
 
+    def _without_absences(self, changed: set[str]) -> set[str]:
+        """Keep back the files that may return in a moment; add those that stayed away."""
+        now = asyncio.get_running_loop().time()
+        there = {path for path in changed if path in self._tree.files}
+        for path in there:
+            self._gone.pop(path, None)
+        for path in changed - there:
+            self._gone.setdefault(path, now + ABSENCE)
+        has_new = not there <= self._told
+        due = {path for path, end in self._gone.items() if has_new or end <= now}
+        for path in due:
+            del self._gone[path]
+        self._told -= due
+        self._told |= there
+        # One that is being written just now will be told when it is closed.
+        return there | {path for path in due if not os.path.exists(path)}
+
     async def _burst(self) -> list[Event]:
-        """One event and those that follow it closely."""
-        events = [await self._inotify.get()]
+        """One event and those that follow it closely; none when an absence is to be told."""
+        if (first := await self._next()) is None:
+            return []
+        events = [first]
         end = asyncio.get_running_loop().time() + LONGEST_BURST
         while asyncio.get_running_loop().time() < end:
             await asyncio.sleep(SETTLE)
@@ -83,6 +110,19 @@ class Watcher:
                 break
             events += more
         return events
+
+    async def _next(self) -> Event | None:
+        """Wait for an event, but not beyond the time when an absence is to be told."""
+        if self._getting is None:
+            # A task that outlives the wait: cancelled at the wrong moment, it would lose events.
+            self._getting = asyncio.ensure_future(self._inotify.get())
+        now = asyncio.get_running_loop().time()
+        patience = max(0.0, min(self._gone.values()) - now) if self._gone else None
+        await asyncio.wait({self._getting}, timeout=patience)
+        if not self._getting.done():
+            return None
+        got, self._getting = self._getting.result(), None
+        return got
 
     def _sort_out(self, events: Iterable[Event]) -> set[str]:
         """Name the files that events are about; look at everything where they don't tell."""
@@ -95,7 +135,8 @@ class Watcher:
             elif (path := self._path(event)) is None:
                 continue
             elif self._is_plain(event, path):
-                if event.mask & (_WRITTEN | _REMOVED):
+                # One that was removed and is there again is told when its writer closes it.
+                if event.mask & _WRITTEN or (event.mask & _REMOVED and not os.path.exists(path)):
                     files.add(path)
                     look_again |= self._is_named(event, self._targets)
             else:

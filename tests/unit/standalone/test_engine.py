@@ -1,7 +1,5 @@
 """Files to data planes, with planes that only note what they are told."""
 
-
-
 import asyncio
 import logging
 

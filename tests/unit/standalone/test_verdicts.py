@@ -68,3 +68,11 @@ def test_a_listener_that_is_refused_is_said_once():
 def test_what_is_not_programmed_is_a_fault():
     status = gateway((condition("Accepted"), condition("Programmed", "False", "Pending", "address in use")), ())
     assert [str(fault) for fault in faults(status)] == ["not Programmed (Pending): address in use"]
+
+
+def test_what_holds_for_the_gateway_is_not_said_again_for_each_listener():
+    waiting = condition("Programmed", "False", "Pending", "Unterminated string, starting at\n(line 1)\n")
+    status = gateway((condition("Accepted"), waiting), (condition("Accepted"), waiting))
+    assert describe(GATEWAY, status) == (
+        "Gateway default/cafe: not Programmed (Pending): Unterminated string, starting at …"
+    )

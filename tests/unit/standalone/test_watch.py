@@ -1,7 +1,5 @@
 """Changes of manifests are noticed, whatever way they come."""
 
-
-
 import asyncio
 import os
 import shutil
@@ -11,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from varnish_gateway.standalone.tree import Tree, scan
-from varnish_gateway.standalone.watch import Watcher
+from varnish_gateway.standalone.watch import ABSENCE, SETTLE, Watcher
 
 PATIENCE = 5.0
 
@@ -250,3 +248,26 @@ async def test_one_change_is_noticed_at_once(watcher, conf):
         await waiting
         delays.append(time.perf_counter() - before)
     assert sorted(delays)[10] < 0.005
+
+
+async def test_a_file_that_is_removed_and_written_anew_was_never_gone(watcher, conf):
+    (conf / "a.yaml").unlink()
+    await is_quiet(watcher, conf / "b.yaml")
+    with (conf / "a.yaml").open("w") as writer:
+        writer.write("half")
+        writer.flush()
+        await asyncio.sleep(ABSENCE)
+        await is_quiet(watcher, conf / "b.yaml")
+        writer.write("whole")
+    await changed(watcher, conf / "a.yaml")
+    assert str(conf / "a.yaml") in watcher.files
+
+
+async def test_a_directory_that_is_replaced_was_never_gone(watcher, conf):
+    shutil.copytree(conf, conf.parent / "other")
+    found = asyncio.create_task(watcher.changed())
+    shutil.rmtree(conf)
+    await asyncio.sleep(10 * SETTLE)
+    (conf.parent / "other").rename(conf)
+    assert await found == {str(conf / "a.yaml"), str(conf / "b.yaml")}
+    assert len(watcher.files) == 2
