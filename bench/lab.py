@@ -25,6 +25,8 @@ from varnish_gateway.ir import wire
 ROOT = Path(__file__).parent.parent
 VMOD = ROOT / "build" / "libvmod_ghost.so"
 TICK = os.sysconf("SC_CLK_TCK")
+MEASURED, BESIDE = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
+"""What is measured has a core to itself; load and origin share another, where there is one."""
 
 ORIGIN_VCL = """\
 vcl 4.1;
@@ -76,13 +78,14 @@ class Varnish:
 
 
 @contextlib.contextmanager
-def varnish(vcl: str, directory: Path, *, ghost_config: Path | None = None) -> Iterator[Varnish]:
+def varnish(vcl: str, directory: Path, *, ghost_config: Path | None = None, core: int = MEASURED) -> Iterator[Varnish]:
     """Run varnishd on a VCL; ready when this yields."""
     port, reload_port = free_port(), free_port()
     directory.mkdir(exist_ok=True)
     (directory / "main.vcl").write_text(vcl)
     shutil.copy(VMOD, directory / VMOD.name)
     argv = [
+        *("taskset", "--cpu-list", str(core)),
         *("varnishd", "-F", "-n", str(directory / "run"), "-f", str(directory / "main.vcl")),
         *("-a", f"http-80=127.0.0.1:{port}", "-a", f"ghost-reload=127.0.0.1:{reload_port}"),
         *("-s", "default,256m", "-p", f"vmod_path={directory}", "-p", "thread_pool_min=50"),
@@ -114,7 +117,7 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path, second
 @contextlib.contextmanager
 def origin(directory: Path, body: str = "x" * 1024) -> Iterator[int]:
     """Run an origin that costs little, varnishd with a synthetic answer; yields its port."""
-    with varnish(ORIGIN_VCL % body, directory) as running:
+    with varnish(ORIGIN_VCL % body, directory, core=BESIDE) as running:
         yield running.port
 
 
@@ -144,7 +147,18 @@ def load(port: int, requests: Sequence[str], seconds: int, directory: Path) -> i
     lua.write_text(
         f"local all = {{\n{quoted}\n}}\nlocal n = 0\nrequest = function() n = n % #all + 1 return all[n] end\n"
     )
-    argv = ["wrk", "-t1", "-c8", f"-d{seconds}s", "-s", str(lua), f"http://127.0.0.1:{port}/"]
+    argv = [
+        "taskset",
+        "--cpu-list",
+        str(BESIDE),
+        "wrk",
+        "-t1",
+        "-c8",
+        f"-d{seconds}s",
+        "-s",
+        str(lua),
+        f"http://127.0.0.1:{port}/",
+    ]
     said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     if "Non-2xx" in said or "Socket errors" in said:
         raise RuntimeError(f"requests failed under load:\n{said}")

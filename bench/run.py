@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="short runs, to see that everything works")
     parser.add_argument("names", nargs="*", metavar="NAME", help="what to measure (default: everything)")
     given = parser.parse_args()
-    rounds, seconds, edits = (2, 1, 10) if given.quick else (10, 2, 100)
+    rounds, seconds, edits = (2, 1, 10) if given.quick else (25, 1, 100)
     measurements: dict[str, Callable[[], dict[str, object]]] = {
         "cost": lambda: request_cost.measure(rounds, seconds),
         "changes": lambda: changes.measure(edits),

@@ -178,13 +178,12 @@ class Lab:
         await self.put_in_force(case)
         found = list(_status_differences(case, self._statuses))
         for row in case.requests:
-            for protocol in ("http1", "http2"):
-                if row.only in ("", protocol) and (protocol == "http1" or not (row.raw or row.share)):
-                    try:
-                        differences = await self._try(case, row, protocol)
-                    except TimeoutError:
-                        differences = [f"no answer within {SECONDS:g} s"]
-                    found += [_described(row, protocol, difference) for difference in differences]
+            for protocol in _protocols(row):
+                try:
+                    differences = await self._try(case, row, protocol)
+                except TimeoutError:
+                    differences = [f"no answer within {SECONDS:g} s"]
+                found += [_described(row, protocol, difference) for difference in differences]
         return found
 
     async def put_in_force(self, case: Case) -> None:
@@ -218,6 +217,12 @@ class Lab:
             ours = [answer for answer in answers if answer.taker == "/".join(_names(name))]
             found += [difference for answer in ours for difference in _differences(part, answer)]
         return found
+
+
+def _protocols(row: Row) -> Sequence[str]:
+    if row.raw or row.share:
+        return ["http1"]  # raw bytes are, and a share is the same over both
+    return [row.only] if row.only else ["http1", "http2"]
 
 
 async def _ask(row: Row, port: int, protocol: str) -> Answer:

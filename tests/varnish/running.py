@@ -37,12 +37,8 @@ class RunningGateway:
         """Return the first record that is wanted, from ``since`` on; wait for it."""
         try:
             async with asyncio.timeout(SECONDS), self._grown:
-                while True:
-                    for record in self.log[since:]:
-                        if wanted(record):
-                            return record
-                    since = len(self.log)
-                    await self._grown.wait()
+                await self._grown.wait_for(lambda: any(map(wanted, self.log[since:])))
+                return next(filter(wanted, self.log[since:]))
         except TimeoutError:
             said = "\n".join(record["message"] for record in self.log)
             raise AssertionError(f"the gateway did not say what was expected:\n{said}") from None

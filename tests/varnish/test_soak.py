@@ -194,6 +194,12 @@ async def test_a_thousand_edits_lose_and_misroute_nothing(place):
     await _soak(place, WHOLE)
 
 
+async def _serves(connection: Connection) -> bool:
+    with contextlib.suppress(OSError, EOFError):
+        return (await connection.ask("r0.example.com")).taker == "red"
+    return False
+
+
 async def _crash(place: Path, *, kill_manager: bool) -> None:
     async with soaked(place) as (gateway, load, editor):
         await editor.edit()
@@ -202,10 +208,7 @@ async def _crash(place: Path, *, kill_manager: bool) -> None:
         killed = time.monotonic()
         os.kill(manager if kill_manager else child, signal.SIGKILL)
         async with asyncio.timeout(20):
-            while True:
-                with contextlib.suppress(OSError, EOFError):
-                    if (await connection.ask("r0.example.com")).taker == "red":
-                        break
+            while not await _serves(connection):
                 await connection.close()
         back = time.monotonic()
         answered = load.answered

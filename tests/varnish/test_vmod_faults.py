@@ -8,16 +8,9 @@ from pathlib import Path
 import pytest
 
 from varnish.ghostlab import ROOT, Config, Lab, backend, prefix, route, to
-from varnish.origins import Origin
 from varnish_gateway.ir import wire
 
 PANICKING = Path(os.environ.get("GHOST_VMOD_PANIC", ROOT / "build" / "libvmod_ghost_panic.so"))
-
-
-@pytest.fixture(scope="module")
-def tea() -> Iterator[Origin]:
-    with Origin("tea") as origin:
-        yield origin
 
 
 @pytest.fixture(scope="module")

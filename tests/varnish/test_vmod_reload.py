@@ -27,18 +27,6 @@ from varnish_gateway.ir import wire
 RELOADS = int(os.environ.get("GHOST_RELOADS", "100"))
 
 
-@pytest.fixture(scope="module")
-def tea() -> Iterator[Origin]:
-    with Origin("tea") as origin:
-        yield origin
-
-
-@pytest.fixture(scope="module")
-def coffee() -> Iterator[Origin]:
-    with Origin("coffee") as origin:
-        yield origin
-
-
 @pytest.fixture
 def lab(tea) -> Iterator[Lab]:
     with Lab(serving("tea", tea)) as running:

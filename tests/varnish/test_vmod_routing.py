@@ -20,12 +20,6 @@ def tea() -> Iterator[Origin]:
 
 
 @pytest.fixture(scope="module")
-def coffee() -> Iterator[Origin]:
-    with Origin("coffee") as origin:
-        yield origin
-
-
-@pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     with Lab(Config(), sockets=["http-80", "https-8443"]) as running:
         yield running

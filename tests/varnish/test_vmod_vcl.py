@@ -5,22 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from varnish.ghostlab import CACHE_EVERYTHING, PREAMBLE, Config, Lab, VarnishError, backend, prefix, route, to
-from varnish.origins import Origin
 from varnish_gateway.ir import wire
 
 CANARY = wire.Match(headers=(wire.ValueMatch(name="x-canary", value="1"),))
-
-
-@pytest.fixture(scope="module")
-def tea() -> Iterator[Origin]:
-    with Origin("tea") as origin:
-        yield origin
-
-
-@pytest.fixture(scope="module")
-def coffee() -> Iterator[Origin]:
-    with Origin("coffee") as origin:
-        yield origin
 
 
 @pytest.fixture(scope="module")

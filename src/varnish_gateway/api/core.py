@@ -16,7 +16,6 @@ class ServicePort(Read, frozen=True):
 
 class ServiceSpec(Read, frozen=True):
     type: str = "ClusterIP"
-    cluster_ip: str | None = field(default=None, name="clusterIP")
     external_name: str = ""
     ports: tuple[ServicePort, ...] = ()
 
@@ -32,10 +31,9 @@ class Namespace(Object, frozen=True):
 
 
 class Secret(Object, frozen=True):
+    """Known, as it stands beside what we serve; what it holds is not read, so it is not kept."""
+
     kind: ClassVar[str] = "Secret"
-    type: str = "Opaque"
-    data: dict[str, str] = field(default_factory=dict)  # base64, as it came
-    string_data: dict[str, str] = field(default_factory=dict)
 
 
 class ConfigMap(Object, frozen=True):

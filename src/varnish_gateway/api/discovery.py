@@ -24,7 +24,6 @@ class EndpointPort(Read, frozen=True):
     name: str | None = None
     port: int | None = None
     protocol: str = "TCP"
-    app_protocol: str | None = None
 
 
 class EndpointSlice(Object, frozen=True):

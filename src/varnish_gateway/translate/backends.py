@@ -27,7 +27,9 @@ SPOKEN = (None, "", "http")
 def resolve(ref: BackendRef, *, route_namespace: str, allow_external_name: bool, view: View) -> wire.Backend | Problem:
     """Return the target of ref with its weight, or why it can't be used."""
     if ref.group != "" or ref.kind != "Service":
-        return Problem("InvalidKind", f"backendRef {ref.name}: {ref.group or 'core'}/{ref.kind} is not a Service")
+        return Problem(
+            "InvalidKind", f"backendRef {ref.name}: {ref.group or 'core'}/{ref.kind} is not supported; use a Service"
+        )
     namespace = ref.namespace or route_namespace
     if namespace != route_namespace and not granted(
         route_namespace=route_namespace, service_namespace=namespace, service=ref.name, view=view
@@ -40,7 +42,7 @@ def resolve(ref: BackendRef, *, route_namespace: str, allow_external_name: bool,
     if service is None:
         return Problem("BackendNotFound", f"Service {namespace}/{ref.name} does not exist")
     if ref.port is None:
-        return Problem("BackendNotFound", f"backendRef to Service {namespace}/{ref.name} names no port")
+        return Problem("BackendNotFound", f"backendRef to Service {namespace}/{ref.name} names no port; set it")
     if service.spec.type == "ExternalName":
         return _external(ref, service, namespace, allowed=allow_external_name)
     return _of_port(ref, service, namespace)

@@ -61,7 +61,7 @@ def translate_filters(filters: Sequence[RouteFilter], matches: Sequence[wire.Mat
         elif item.type == "RequestRedirect" and item.request_redirect:
             redirect = _redirect(item.request_redirect, matches, problems)
         else:
-            problems.append(Problem("UnsupportedValue", f"the filter {item.type} is not supported"))
+            problems.append(Problem("UnsupportedValue", f"the filter {item.type} is not supported; remove it"))
     done = wire.Filters(request=request, response=response, rewrite=rewrite)
     return Translated(done if done != wire.Filters() else None, redirect, tuple(problems))
 
@@ -71,14 +71,16 @@ def translate_backend_filters(filters: Sequence[RouteFilter], matches: Sequence[
     translated = translate_filters(filters, matches)
     if translated.redirect is None:
         return translated
-    problem = Problem("UnsupportedValue", "the filter RequestRedirect is not supported on a backendRef")
+    problem = Problem(
+        "UnsupportedValue", "the filter RequestRedirect is not supported on a backendRef; use a rule of its own"
+    )
     return Translated(problems=(*translated.problems, problem))
 
 
 def _incompatible(filters: Sequence[RouteFilter]) -> list[Problem]:
     types = [item.type for item in filters]
     problems = [
-        Problem("IncompatibleFilters", f"the filter {type_} is given more than once")
+        Problem("IncompatibleFilters", f"the filter {type_} is given more than once; keep one")
         for type_ in dict.fromkeys(types)
         if types.count(type_) > 1
     ]

@@ -94,7 +94,7 @@ def status_of(gateway: Settled, attached: Mapping[str, int]) -> ir.GatewayStatus
     refused = gateway.draft.refused
     faulty = [listener for listener in gateway.listeners if listener.refused is not None]
     if refused is None and len(faulty) == len(gateway.listeners):
-        refused = Problem("ListenersNotValid", f"no listener can be served: {_names(faulty)}")
+        refused = Problem("ListenersNotValid", f"no listener can be served, see their conditions: {_names(faulty)}")
     accepted = positive("Accepted", refused, generation)
     if refused is None and faulty:
         message = f"not served, see their conditions: {_names(faulty)}"
@@ -112,15 +112,14 @@ def status_of(gateway: Settled, attached: Mapping[str, int]) -> ir.GatewayStatus
 def _settle(listener: Listener, key: Key, view: View) -> Listener:
     if listener.refused is not None or (owner := view.port_owner(listener.port)) in (None, key):
         return listener
-    return listeners.refuse(
-        listener, Problem("PortUnavailable", f"port {listener.port} belongs to {owner}, by age or name")
-    )
+    message = f"port {listener.port} belongs to {owner}, by age or name; choose another one"
+    return listeners.refuse(listener, Problem("PortUnavailable", message))
 
 
 def _refusal(gateway: api.Gateway) -> Problem | None:
     for address in gateway.spec.addresses:
         if address.type not in ("IPAddress", "Hostname"):
-            return Problem("UnsupportedAddress", f"addresses of the type {address.type} are not supported")
+            return Problem("UnsupportedAddress", f"addresses: the type {address.type} is not supported; remove it")
     infrastructure = gateway.spec.infrastructure
     if infrastructure is not None and infrastructure.parameters_ref is not None:
         message = "infrastructure.parametersRef is not supported; use the GatewayClass's parametersRef"
@@ -132,7 +131,7 @@ def _unusable_address(gateway: api.Gateway) -> Problem | None:
     asked = [address.value for address in gateway.spec.addresses if address.value]
     if not asked:
         return None
-    message = f"addresses can't be chosen ({', '.join(asked)}): listeners are served on every address"
+    message = f"addresses: {', '.join(asked)} can't be chosen; remove it, listeners are served on every address"
     return Problem("AddressNotUsable", message)
 
 

@@ -105,9 +105,8 @@ def _kinds(spec: ListenerSpec) -> tuple[tuple[RouteGroupKind, ...], Problem | No
     kinds = tuple(kind for kind in dict.fromkeys(asked) if kind in supported)
     if not strange:
         return kinds, None
-    return kinds, Problem(
-        "InvalidRouteKinds", f"routes of kind {', '.join(strange)} are not supported on this listener"
-    )
+    message = f"allowedRoutes.kinds: {', '.join(strange)} is not supported on this listener; remove it"
+    return kinds, Problem("InvalidRouteKinds", message)
 
 
 def _refusal(spec: ListenerSpec, reserved_ports: Collection[int]) -> Problem | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.backends import resolve
@@ -127,11 +127,4 @@ class _Backends:
 def _with_filters(backend: wire.Backend, filters: wire.Filters | None) -> wire.Backend:
     if filters is None or backend.service is None:
         return backend
-    return wire.Backend(
-        weight=backend.weight,
-        service=backend.service,
-        port=backend.port,
-        port_name=backend.port_name,
-        external=backend.external,
-        filters=filters,
-    )
+    return structs.replace(backend, filters=filters)

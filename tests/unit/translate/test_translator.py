@@ -12,6 +12,7 @@ from varnish_gateway.translate import Translator
 
 GW, WEB = Key("Gateway", "default", "gw"), Key("HTTPRoute", "default", "web")
 LISTENER = {"name": "http", "port": 80, "protocol": "HTTP"}
+WEB_PORTS = [{"name": "http", "port": 80}]
 
 
 def started(*objects, **options) -> Translator:
@@ -119,17 +120,46 @@ def test_the_younger_gateway_gets_the_port_when_the_older_one_goes():
     assert len(translator.update({GW: None}).gateways[key].listeners) == 1
 
 
-def test_one_change_among_many_routes_redoes_one(monkeypatch: pytest.MonkeyPatch):
-    """20,000 routes cost as much as 10 because nothing but the changed one is looked at."""
-    many = [route(f"r{number}") for number in range(500)]
-    translator = started(gateway(), service(), *many)
-    redone = Counter()
+@pytest.fixture
+def many_routes(monkeypatch: pytest.MonkeyPatch) -> tuple[Translator, Counter[Key]]:
+    """Return a translator of 500 routes, r7 to a Service of its own, and what is redone from now on."""
+    to_own = [{"backendRefs": [{"name": "own", "port": 80}]}]
+    many = [route(f"r{number}", rules=to_own) if number == 7 else route(f"r{number}") for number in range(500)]
+    translator = started(gateway(), service(), service("own"), *many)
+    redone: Counter[Key] = Counter()
     translate = translator._routes._compute
     monkeypatch.setattr(
         translator._routes, "_compute", lambda key, view: (redone.update([key]), translate(key, view))[1]
     )
-    translator.update(keyed(route("r7", hostnames=["a.example.com"])))
+    return translator, redone
+
+
+@pytest.mark.parametrize(
+    "change",
+    [route("r7", hostnames=["a.example.com"]), service("own", ports=[{"name": "new", "port": 80}])],
+    ids=["route", "service"],
+)
+def test_one_change_among_many_routes_redoes_one(many_routes, change):
+    """20,000 routes cost as much as 10 because nothing but what the change touches is looked at."""
+    translator, redone = many_routes
+    translator.update(keyed(change))
     assert redone == {Key("HTTPRoute", "default", "r7"): 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        obj("Service", "web", "default", group="", metadata={"annotations": {"a": "b"}}, spec={"ports": WEB_PORTS}),
+        service(clusterIP="192.0.2.1"),
+        obj("EndpointSlice", "web-1", "default", group="discovery.k8s.io", addressType="IPv4"),
+        service("nobody's"),
+    ],
+    ids=["annotation", "clusterIP", "EndpointSlice", "another Service"],
+)
+def test_what_no_route_looks_at_redoes_none(many_routes, change):
+    translator, redone = many_routes
+    assert translator.update(keyed(change)) == ir.Delta()
+    assert redone == {}
 
 
 def test_nothing_is_left_of_what_is_gone():

@@ -1,0 +1,74 @@
+"""Questions about health, to a data plane of a few lines."""
+
+import json
+
+import aiohttp
+import pytest
+
+from varnish_gateway.chaperone.dataplane import Served
+from varnish_gateway.chaperone.events import Bus
+from varnish_gateway.chaperone.health import HealthServer
+from varnish_gateway.chaperone.settings import Address
+
+
+class DataPlane:
+    """Serves until it drains, without a varnishd to ask for counters."""
+
+    def __init__(self):
+        self.bus = Bus()
+        self.draining = False
+        self.supervisor = self
+        self.reload_port = 1  # nobody listens there
+
+    def start_draining(self):
+        self.draining = True
+
+    @property
+    def served(self):
+        return Served(
+            ready=not self.draining,
+            reason="draining" if self.draining else "",
+            configuration="x",
+            vcl=None,
+            generation="1",
+            sockets=("http-80=:80",),
+            up_to_date=True,
+            problems=(),
+        )
+
+
+@pytest.fixture
+async def ask():
+    server = HealthServer(DataPlane())
+    await server.start(Address("127.0.0.1", 0))
+
+    async def get(path: str) -> tuple[int, str]:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{server.port}{path}") as answer:
+            return answer.status, await answer.text()
+
+    yield get
+    await server.stop()
+
+
+async def test_alive(ask):
+    assert await ask("/health") == (200, "ok\n")
+
+
+async def test_ready_names_what_serves(ask):
+    status, text = await ask("/ready")
+    told = json.loads(text)
+    assert (status, told["configuration"], told["generation"], told["upToDate"]) == (200, "x", "1", True)
+
+
+async def test_draining_is_not_ready_but_alive(ask):
+    assert (await ask("/drain"))[0] == 503
+    status, text = await ask("/ready")
+    assert (status, json.loads(text)["reason"]) == (503, "draining")
+    assert (await ask("/health"))[0] == 200
+
+
+async def test_metrics_do_not_need_ghost(ask):
+    status, text = await ask("/metrics")
+    assert status == 200
+    assert "vgw_ready 1" in text
+    assert "vgw_route_requests_total{" not in text
