@@ -200,7 +200,7 @@ async def _serves(connection: Connection) -> bool:
     return False
 
 
-async def _crash(place: Path, *, kill_manager: bool) -> None:
+async def _crash(place: Path, *, kill_manager: bool, within: float) -> None:
     async with soaked(place) as (gateway, load, editor):
         await editor.edit()
         connection = Connection(load.port)
@@ -215,7 +215,7 @@ async def _crash(place: Path, *, kill_manager: bool) -> None:
         for _ in range(12):
             await editor.edit()
         await connection.close()
-        assert back - killed < 2
+        assert back - killed < within
         # What was in flight when it died began before; all else that failed began in the gap.
         assert [why for began, why in load.failed if began > back + 0.1] == []
         assert load.wrong == []
@@ -223,11 +223,11 @@ async def _crash(place: Path, *, kill_manager: bool) -> None:
 
 
 async def test_a_killed_child_serves_again_by_itself(place):
-    await _crash(place, kill_manager=False)
+    await _crash(place, kill_manager=False, within=2)
 
 
 async def test_a_killed_varnishd_is_started_again(place):
-    await _crash(place, kill_manager=True)
+    await _crash(place, kill_manager=True, within=10)
 
 
 async def test_an_endpoint_that_refuses_is_noticed_by_no_client(place):

@@ -14,9 +14,8 @@ def test_only_established_connections_count():
 
 
 async def test_nobody_connected_is_quiet_soon():
-    started = time.monotonic()
-    await drain.until_idle({1}, 0.5)
-    assert 0.1 <= time.monotonic() - started < 0.4
+    async with asyncio.timeout(20):
+        await drain.until_idle({1}, 600)
 
 
 async def test_a_connection_is_waited_for_but_not_longer_than_told():

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -238,16 +237,10 @@ async def test_lost_events_are_made_good(watcher, conf):
     await changed(watcher, conf / "a.yaml")
 
 
-async def test_one_change_is_noticed_at_once(watcher, conf):
-    delays = []
+async def test_changes_one_after_another_are_each_noticed(watcher, conf):
     for number in range(20):
-        waiting = asyncio.create_task(watcher.changed())
-        await asyncio.sleep(0)
         replace(conf / "a.yaml", f"a: {number}\n")
-        before = time.perf_counter()
-        await waiting
-        delays.append(time.perf_counter() - before)
-    assert sorted(delays)[10] < 0.005
+        await changed(watcher, conf / "a.yaml")
 
 
 async def test_a_file_that_is_removed_and_written_anew_was_never_gone(watcher, conf):
