@@ -1,6 +1,7 @@
 """The command line ``vgw``: one module for each command."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -43,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         hint = f" ({error.hint})" if error.hint else ""
         print(f"{Paint(sys.stderr)('red', 'vgw:')} {error}{hint}", file=sys.stderr)
         return 2 if isinstance(error, errors.BadSettings) else 1
+    except KeyboardInterrupt:  # before a command has handlers of its own
+        return 128 + signal.SIGINT
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output went away; nothing to add
         return 1

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone.settings import Address
+from varnish_gateway.chaperone.workdir import check_enterable
 from varnish_gateway.cli import logs
 from varnish_gateway.standalone.engine import Engine
 from varnish_gateway.standalone.health import HealthServer
@@ -73,7 +74,13 @@ def execute(arguments: argparse.Namespace) -> int:
 def _work_dir(given: Path | None) -> Iterator[Path]:
     """Yield a directory that varnishd's own users may enter too."""
     if given is not None:
-        yield given.absolute()
+        directory = given.absolute()
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise errors.BadSettings(f"--work-dir: {directory} can't be made: {error.strerror}") from None
+        check_enterable(directory, "--work-dir")
+        yield directory
         return
     directory = Path(tempfile.mkdtemp(prefix="vgw-"))
     directory.chmod(0o755)
