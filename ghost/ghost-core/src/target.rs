@@ -36,6 +36,18 @@ pub fn normalise(target: &[u8]) -> Result<Cow<'_, [u8]>, Malformed> {
     Ok(Cow::Owned(resolved))
 }
 
+/// The authority of an absolute target, and what follows it.
+#[must_use]
+pub fn absolute(target: &[u8]) -> Option<(&[u8], &[u8])> {
+    let begins_with = |scheme: &[u8]| {
+        target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    let scheme = [&b"http://"[..], b"https://"].into_iter().find(|scheme| begins_with(scheme))?;
+    let rest = &target[scheme.len()..];
+    let end = rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len());
+    Some(rest.split_at(end))
+}
+
 /// Path and query: what stands before and after the first "?".
 #[must_use]
 pub fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {

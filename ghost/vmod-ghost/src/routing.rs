@@ -10,7 +10,7 @@ use ghost_core::{join_values, target, Host, Request};
 
 use crate::answers::Answers;
 use crate::failure::Failure;
-use crate::http::Http;
+use crate::http::{Http, OutOfWorkspace};
 use crate::instance::{Instance, Snapshot};
 use crate::sys::{self, Ctx};
 use crate::task::Task;
@@ -90,6 +90,7 @@ fn route(
         }
     }
     let bad_request = (Outcome::Unrouted, answers.bad_request.raw());
+    take_authority(http)?;
     let Ok(url) = target::normalise(http.url()) else { return Ok(bad_request) };
     if let Cow::Owned(resolved) = &url {
         http.set_url(resolved)?;
@@ -103,6 +104,18 @@ fn route(
     let (entry, director) = (Arc::clone(found.payload), found.payload.director(found.match_index));
     http.append(&[b"X-Gateway-Route: ", found.rule.route.as_bytes()])?;
     Ok((Outcome::Routed(entry), director))
+}
+
+/// The host of an absolute target counts, whatever the Host header says. varnishd itself
+/// takes care of those that begin with "http://" and have a path.
+fn take_authority(http: &mut Http<'_>) -> Result<(), OutOfWorkspace> {
+    let Some((authority, rest)) = target::absolute(http.url()) else { return Ok(()) };
+    http.set("Host", authority)?;
+    if rest.starts_with(b"/") {
+        http.set_url(rest)
+    } else {
+        http.set_url(&[b"/", rest].concat())
+    }
 }
 
 /// The director of one of ghost's own pages.

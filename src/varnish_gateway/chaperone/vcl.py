@@ -60,7 +60,7 @@ class VclLoader:
             path.unlink()
             if error.status in (Status.COMMUNICATION, Status.CLOSE):
                 raise
-            reason = localise(_without_frame(error.text), text)
+            reason = localise(_without_frame(error.text), text, str(path))
             self._refused = (text, reason)
             raise errors.VclRejected(reason) from error
         self._refused, self.good, self.active = None, text, name

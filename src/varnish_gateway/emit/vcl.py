@@ -59,11 +59,18 @@ sub vcl_recv {
     }
     return (pass);
 }
+
+// What is passed is passed whole: the built-in VCL would take the body off a GET.
+sub vcl_backend_fetch {
+    if (bereq.uncacheable) {
+        return (fetch);
+    }
+}
 """
 
 _BEGIN = "// user VCL begins: "
 _END = "// user VCL ends"
-_PLACE = re.compile(r"\('[^']*' Line (?P<line>\d+) Pos (?P<pos>\d+)\)")
+_PLACE = re.compile(r"\('(?P<file>[^']*)' Line (?P<line>\d+) Pos (?P<pos>\d+)\)")
 
 
 def main_vcl(user: UserVcl | None = None) -> str:
@@ -73,17 +80,21 @@ def main_vcl(user: UserVcl | None = None) -> str:
     return f"{PREAMBLE}\n{_BEGIN}{user.source}\n{user.text.rstrip()}\n{_END}\n\n{POSTAMBLE}"
 
 
-def localise(compiler_output: str, vcl: str) -> str:
-    """Return the compiler's output with places in the user's VCL named as the user knows them."""
+def localise(compiler_output: str, vcl: str, file: str) -> str:
+    """Return the compiler's output with places in ``file``, which holds ``vcl``, as the user knows them."""
     lines = vcl.splitlines()
-    begin = next((number for number, line in enumerate(lines, 1) if line.startswith(_BEGIN)), None)
-    if begin is None:
-        return compiler_output
-    end = len(lines) - lines[::-1].index(_END)
+    begin = next((number for number, line in enumerate(lines, 1) if line.startswith(_BEGIN)), len(lines))
+    end = len(lines) - lines[::-1].index(_END) if _END in lines else begin
     source = lines[begin - 1].removeprefix(_BEGIN)
 
     def place(found: re.Match[str]) -> str:
         line = int(found["line"])
-        return f"({source} Line {line - begin} Pos {found['pos']})" if begin < line < end else found[0]
+        if found["file"] != file:
+            return found[0]
+        if begin < line < end:
+            return f"({source} Line {line - begin} Pos {found['pos']})"
+        if line >= end > begin:
+            return f"(after the end of {source}: is a brace, a string or a comment not closed?)"
+        return f"(the gateway's own VCL Line {line} Pos {found['pos']})"
 
     return _PLACE.sub(place, compiler_output)

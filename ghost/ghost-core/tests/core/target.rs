@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use ghost_core::target::{join, normalise, split, Malformed};
+use ghost_core::target::{self, join, normalise, split, Malformed};
 use proptest::prelude::*;
 
 fn resolved(target: &str) -> String {
@@ -83,4 +83,21 @@ proptest! {
             prop_assert!(rest.contains(&b'#'));
         }
     }
+}
+
+#[test]
+fn an_absolute_target_has_an_authority() {
+    let absolute = |target: &'static str| {
+        target::absolute(target.as_bytes()).map(|(authority, rest)| {
+            (authority.escape_ascii().to_string(), rest.escape_ascii().to_string())
+        })
+    };
+    let parts = |authority: &str, rest: &str| Some((authority.to_owned(), rest.to_owned()));
+    assert_eq!(absolute("http://a.example/b?c"), parts("a.example", "/b?c"));
+    assert_eq!(absolute("HTTPS://a.example:8443?c"), parts("a.example:8443", "?c"));
+    assert_eq!(absolute("http://a.example"), parts("a.example", ""));
+    assert_eq!(absolute("http:///b"), parts("", "/b"));
+    assert_eq!(absolute("/http://a.example"), None);
+    assert_eq!(absolute("ftp://a.example/"), None);
+    assert_eq!(absolute("*"), None);
 }
