@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from varnish_gateway.api import Key
+from varnish_gateway.chaperone.varnishd import PARAMETERS
 from varnish_gateway.emit.routing import Shards
 from varnish_gateway.ir import wire
 
@@ -89,6 +90,7 @@ def varnish(vcl: str, directory: Path, *, ghost_config: Path | None = None, core
         *("varnishd", "-F", "-n", str(directory / "run"), "-f", str(directory / "main.vcl")),
         *("-a", f"http-80=127.0.0.1:{port}", "-a", f"ghost-reload=127.0.0.1:{reload_port}"),
         *("-s", "default,256m", "-p", f"vmod_path={directory}", "-p", "thread_pool_min=50"),
+        *PARAMETERS,  # plain varnishd runs with those of the gateway too
     ]
     environment = {**os.environ, "GHOST_CONFIG_PATH": str(ghost_config or "")}
     with (directory / "varnishd.log").open("w") as log:
