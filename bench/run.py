@@ -5,6 +5,7 @@ Usage: run.py [--quick] [NAME…]   with NAME among cost, changes, translation, 
 
 import argparse
 import json
+import os
 import platform
 import sys
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def main() -> int:
     for name in given.names or measurements:
         print(f"measuring {name} …", flush=True)
         results[name] = measurements[name]()
-    results["machine"] = f"{platform.machine()}, {len(os_cpus())} cores, Linux {platform.release()}"
+    results["machine"] = f"{platform.machine()}, {os.cpu_count()} cores"
     verdicts = report.verdicts(results)
     print(report.table(verdicts))
     if not given.quick:
@@ -42,10 +43,6 @@ def main() -> int:
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")
         report.write_page(results, verdicts)
     return 0 if all(verdict.holds for verdict in verdicts) else 1
-
-
-def os_cpus() -> list[str]:
-    return [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("processor")]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ use ghost_core::Router;
 use crate::answers::Answers;
 use crate::director::{Refused, Vcl};
 use crate::fence::panic_message;
-use crate::live::Live;
+use crate::live::{Live, Retired};
+use crate::retirement::Retirement;
 use crate::rule::Entry;
 use crate::shard::Loaded;
 use crate::store::{lock, Store};
@@ -37,7 +38,7 @@ pub struct Instance {
     store: OnceLock<Arc<Store>>,
     snapshot: ArcSwapOption<Snapshot>,
     /// None while the VCL is cold.
-    live: Mutex<Option<Live>>,
+    live: Mutex<Option<(Live, Retirement)>>,
 }
 
 impl Instance {
@@ -63,7 +64,7 @@ impl Instance {
         let store = self.store().ok_or("vcl_init does not call ghost.init()")?;
         let answers = Answers::new(self.vcl, &Arc::downgrade(self)).map_err(refused)?;
         let live = Live::new(self.vcl, Arc::clone(store), answers);
-        *lock(&self.live) = Some(live);
+        *lock(&self.live) = Some((live, Retirement::default()));
         on_own_thread(|| self.bring_to(&store.current()))
     }
 
@@ -101,15 +102,19 @@ impl Instance {
 
     fn bring_to(&self, loaded: &Arc<Loaded>) -> Result<(), String> {
         let mut live = lock(&self.live);
-        let Some(live) = live.as_mut() else { return Ok(()) };
+        let Some((live, retirement)) = live.as_mut() else { return Ok(()) };
+        let mut retired = Retired::default();
         if loaded.generation > live.applied.generation {
-            live.apply(loaded).map_err(refused)?;
+            retired = live.apply(loaded).map_err(refused)?;
         }
-        self.snapshot.store(Some(Arc::new(Snapshot {
+        let before = self.snapshot.swap(Some(Arc::new(Snapshot {
             generation: live.applied.generation,
             router: live.router.clone(),
             answers: Arc::clone(&live.answers),
         })));
+        if !retired.is_empty() {
+            retirement.of((before, retired));
+        }
         Ok(())
     }
 }

@@ -24,6 +24,7 @@ mod order;
 mod pool;
 mod publish;
 mod random;
+mod retirement;
 mod routing;
 mod rule;
 mod shard;

@@ -51,6 +51,20 @@ struct Draft {
     replaced: Vec<(Arc<Pool>, Endpoints)>,
 }
 
+/// What a change took out of use. Dropping it may take long.
+#[derive(Default)]
+pub struct Retired {
+    pools: Vec<Arc<Pool>>,
+    endpoints: Vec<Arc<Endpoints>>,
+}
+
+impl Retired {
+    /// Whether there is nothing that could take long.
+    pub fn is_empty(&self) -> bool {
+        self.pools.is_empty() && self.endpoints.is_empty()
+    }
+}
+
 impl Live {
     /// Serve nothing yet.
     pub fn new(vcl: Vcl, store: Arc<Store>, answers: Answers) -> Self {
@@ -67,7 +81,7 @@ impl Live {
     }
 
     /// Serve `loaded`, or go on as before.
-    pub fn apply(&mut self, loaded: &Arc<Loaded>) -> Result<(), Refused> {
+    pub fn apply(&mut self, loaded: &Arc<Loaded>) -> Result<Retired, Refused> {
         let mut draft = Draft {
             addresses: loaded.changed_pools(&self.applied),
             used: HashMap::new(),
@@ -77,8 +91,7 @@ impl Live {
         };
         let router = self.changed_router(loaded, &mut draft)?;
         self.change_endpoints(&mut draft)?;
-        self.commit(draft, router, loaded);
-        Ok(())
+        Ok(self.commit(draft, router, loaded))
     }
 
     /// New endpoints for pools that stay in use. One that no route names any more is left
@@ -209,7 +222,13 @@ impl Live {
     }
 
     /// Nothing here can fail.
-    fn commit(&mut self, draft: Draft, router: Router<Arc<Entry>>, loaded: &Arc<Loaded>) {
+    fn commit(
+        &mut self,
+        draft: Draft,
+        router: Router<Arc<Entry>>,
+        loaded: &Arc<Loaded>,
+    ) -> Retired {
+        let mut retired = Retired::default();
         for (name, addresses) in draft.addresses {
             match addresses {
                 Some(addresses) => self.addresses.insert(name, addresses),
@@ -217,17 +236,20 @@ impl Live {
             };
         }
         for (name, used) in draft.used {
-            match used.times {
-                0 => self.pools.remove(&name),
-                _ => self.pools.insert(name, used),
-            };
+            if used.times > 0 {
+                self.pools.insert(name, used);
+            } else {
+                self.pools.remove(&name);
+                retired.pools.push(used.pool);
+            }
         }
         for (pool, endpoints) in draft.replaced {
-            pool.replace(endpoints);
+            retired.endpoints.push(pool.replace(endpoints));
         }
         self.router = router;
         self.applied = Arc::clone(loaded);
         self.keep_natives(&draft.natives);
+        retired
     }
 
     /// Entries of backends that are gone are dropped when the map would have to grow, so

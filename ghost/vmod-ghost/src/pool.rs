@@ -49,9 +49,9 @@ impl Pool {
         Ok(Self { director, members })
     }
 
-    /// Change who serves the pool.
-    pub fn replace(&self, endpoints: Endpoints) {
-        self.members.endpoints.store(Arc::new(endpoints));
+    /// Change who serves the pool; returns who did so before.
+    pub fn replace(&self, endpoints: Endpoints) -> Arc<Endpoints> {
+        self.members.endpoints.swap(Arc::new(endpoints))
     }
 
     /// Whether nobody serves it.
