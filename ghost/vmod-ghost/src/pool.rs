@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use crate::attempt::Attempts;
 use crate::director::{destroy, kind_of, methods_of, Director, Kind, Methods, Refused, Vcl};
 use crate::fence::fence;
-use crate::listing;
+use crate::group::{self, Group};
 use crate::native::Native;
 use crate::order::TryOrder;
 use crate::sys::{self, Ctx};
@@ -71,14 +71,20 @@ impl Kind for Kept {
     const METHODS: &'static Methods = &METHODS;
 }
 
+impl Group for Kept {
+    fn for_each(&self, each: &mut dyn FnMut(sys::VCL_BACKEND)) {
+        self.0.endpoints.load().iter().for_each(|native| each(native.raw()));
+    }
+}
+
 static METHODS: Methods = Methods(sys::vdi_methods {
     type_: c"ghost-pool".as_ptr(),
-    healthy: Some(healthy),
+    healthy: Some(group::healthy::<Kept>),
     gethdrs: Some(get_headers),
     getip: Some(get_ip),
     finish: Some(finish),
     http1pipe: Some(pipe),
-    list: Some(list),
+    list: Some(group::list::<Kept>),
     destroy: Some(destroy::<Kept>),
     ..Methods::NONE
 });
@@ -190,45 +196,4 @@ unsafe extern "C" fn pipe(ctx: Ctx, director: sys::VCL_BACKEND) -> sys::stream_c
             not_connected
         }
     })
-}
-
-unsafe extern "C" fn healthy(
-    ctx: Ctx,
-    director: sys::VCL_BACKEND,
-    _: *mut sys::VCL_TIME,
-) -> sys::VCL_BOOL {
-    fence(ctx, "healthy", 0, || {
-        // SAFETY: Varnish passes a director of this kind.
-        let (up, _) = unsafe { count_healthy(ctx, director) };
-        sys::VCL_BOOL::from(up > 0)
-    })
-}
-
-unsafe extern "C" fn list(
-    ctx: Ctx,
-    director: sys::VCL_BACKEND,
-    out: *mut sys::vsb,
-    details: c_int,
-    json: c_int,
-) {
-    fence(ptr::null(), "list", (), || {
-        // SAFETY: Varnish passes a director of this kind and a string buffer.
-        unsafe {
-            let (up, all) = count_healthy(ctx, director);
-            listing::write(out, up, all, details != 0, json != 0);
-        }
-    });
-}
-
-/// How many of the endpoints are healthy, and how many there are.
-///
-/// # Safety
-/// `ctx` and `director` are valid.
-unsafe fn count_healthy(ctx: Ctx, director: sys::VCL_BACKEND) -> (usize, usize) {
-    // SAFETY: as promised by the caller; the endpoints are held.
-    unsafe {
-        let endpoints = endpoints_of(director).unwrap_or_default();
-        let up = |native: &&Arc<Native>| sys::VRT_Healthy(ctx, native.raw(), ptr::null_mut()) != 0;
-        (endpoints.iter().filter(up).count(), endpoints.len())
-    }
 }

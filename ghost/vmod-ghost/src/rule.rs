@@ -5,7 +5,7 @@
 //! a rule whose filters replace the matched prefix has one director for each match.
 
 use std::collections::hash_map::DefaultHasher;
-use std::ffi::{c_int, CString};
+use std::ffi::CString;
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::ptr;
@@ -18,7 +18,7 @@ use crate::answers::Answers;
 use crate::counters::Counters;
 use crate::director::{destroy, kind_of, Director, Kind, Methods, Refused, Vcl};
 use crate::fence::fence;
-use crate::listing;
+use crate::group::{self, Group};
 use crate::pool::Pool;
 use crate::random;
 use crate::sys::{self, Ctx};
@@ -163,11 +163,17 @@ impl Kind for Kept {
     const METHODS: &'static Methods = &METHODS;
 }
 
+impl Group for Kept {
+    fn for_each(&self, each: &mut dyn FnMut(sys::VCL_BACKEND)) {
+        self.0.service.destinations.iter().for_each(|destination| each(destination.raw()));
+    }
+}
+
 static METHODS: Methods = Methods(sys::vdi_methods {
     type_: c"ghost-rule".as_ptr(),
     resolve: Some(resolve),
-    healthy: Some(healthy),
-    list: Some(list),
+    healthy: Some(group::healthy::<Kept>),
+    list: Some(group::list::<Kept>),
     destroy: Some(destroy::<Kept>),
     ..Methods::NONE
 });
@@ -179,48 +185,6 @@ unsafe extern "C" fn resolve(ctx: Ctx, director: sys::VCL_BACKEND) -> sys::VCL_B
         let target = unsafe { target_of(director) };
         target.map_or(ptr::null(), |target| target.choose().director)
     })
-}
-
-unsafe extern "C" fn healthy(
-    ctx: Ctx,
-    director: sys::VCL_BACKEND,
-    _: *mut sys::VCL_TIME,
-) -> sys::VCL_BOOL {
-    fence(ctx, "healthy-rule", 0, || {
-        // SAFETY: Varnish passes a director of this kind.
-        let (up, _) = unsafe { count_healthy(ctx, director) };
-        sys::VCL_BOOL::from(up > 0)
-    })
-}
-
-unsafe extern "C" fn list(
-    ctx: Ctx,
-    director: sys::VCL_BACKEND,
-    out: *mut sys::vsb,
-    details: c_int,
-    json: c_int,
-) {
-    fence(ptr::null(), "list-rule", (), || {
-        // SAFETY: Varnish passes a director of this kind and a string buffer.
-        unsafe {
-            let (up, all) = count_healthy(ctx, director);
-            listing::write(out, up, all, details != 0, json != 0);
-        }
-    });
-}
-
-/// How many destinations are healthy, and how many there are.
-///
-/// # Safety
-/// `ctx` and `director` are valid.
-unsafe fn count_healthy(ctx: Ctx, director: sys::VCL_BACKEND) -> (usize, usize) {
-    // SAFETY: as promised by the caller; the destinations are held.
-    unsafe {
-        let Some(target) = target_of(director) else { return (0, 0) };
-        let all = &target.service.destinations;
-        let up = |to: &&Destination| sys::VRT_Healthy(ctx, to.raw(), ptr::null_mut()) != 0;
-        (all.iter().filter(up).count(), all.len())
-    }
 }
 
 /// Whether it matters which match of the rule took the request.
