@@ -1,30 +1,9 @@
 """Files translated once."""
 
+from varnish.manifests import USER_VCL_CLASS, gateway, user_vcl
 from varnish_gateway.api import Key
 from varnish_gateway.standalone.translation import translate_files
 
-GATEWAY = """\
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: cafe}
-spec: {gatewayClassName: varnish, listeners: [{name: http, port: 8080, protocol: HTTP}]}
-"""
-
-WITH_USER_VCL = """\
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: varnish}
-spec:
-  controllerName: varnish-software.com/gateway
-  parametersRef: {group: gateway.varnish-software.com, kind: GatewayClassParameters, name: ours}
----
-apiVersion: gateway.varnish-software.com/v1alpha1
-kind: GatewayClassParameters
-metadata: {name: ours}
-spec: {userVCLConfigMapRef: {name: vcl, namespace: default}}
-"""
-
-CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: vcl}\ndata: {user.vcl: '# mine'}\n"
 CAFE = Key("Gateway", "default", "cafe")
 
 
@@ -35,15 +14,15 @@ def translate(tmp_path, **files: str):
 
 
 def test_the_class_is_assumed(tmp_path):
-    found = translate(tmp_path, gateway=GATEWAY)
+    found = translate(tmp_path, gateway=gateway("cafe", 8080))
     assert [listener.socket for listener in found.gateways[CAFE].listeners] == ["http-8080"]
     assert found.gateways[CAFE].listen == "ghost-reload=127.0.0.1:1969,http;http-8080=:8080,http"
 
 
 def test_user_vcl_comes_from_a_config_map(tmp_path):
-    found = translate(tmp_path, gateway=GATEWAY, vcl=WITH_USER_VCL, map=CONFIG_MAP)
+    found = translate(tmp_path, gateway=gateway("cafe", 8080), vcl=USER_VCL_CLASS, map=user_vcl("# mine"))
     assert "# mine" in found.gateways[CAFE].vcl
 
 
 def test_user_vcl_that_is_missing_leaves_no_vcl(tmp_path):
-    assert translate(tmp_path, gateway=GATEWAY, vcl=WITH_USER_VCL).gateways[CAFE].vcl is None
+    assert translate(tmp_path, gateway=gateway("cafe", 8080), vcl=USER_VCL_CLASS).gateways[CAFE].vcl is None
