@@ -59,6 +59,12 @@ build/schemas: tools/fetch_schemas.py deploy/crds/gatewayclassparameters.yaml | 
 	@mkdir -p build
 	@touch $@
 
+# Programs of others that tests run: etcd, Kubernetes, helm; and openssl for their certificates.
+build/binaries: tools/build_binaries.py $(shell find tools/binaries -type f)
+	@tools/install_packages.sh openssl
+	@$(PYTHON) tools/build_binaries.py
+	@touch $@
+
 .PHONY: setup
 setup: build/packages $(VENV)/installed $(EXTENSION) $(VMOD) build/schemas ## build what is missing
 
@@ -67,6 +73,10 @@ setup: build/packages $(VENV)/installed $(EXTENSION) $(VMOD) build/schemas ## bu
 .PHONY: run
 run: setup ## serve the cafe example on port 8080, until Ctrl-C
 	@$(BIN)/python examples/demo.py examples/cafe
+
+.PHONY: dev-cluster
+dev-cluster: setup build/binaries ## an API server to develop against, until Ctrl-C
+	@PYTHONPATH=src:tests $(BIN)/python -m apiserver
 
 .PHONY: dist
 dist: setup ## a wheel of the control plane and the VMOD, in dist/
@@ -90,13 +100,18 @@ test: check build/libvmod_ghost_panic.so ## every check and test, quick ones fir
 	cd ghost && PYTHON=/usr/bin/python3 $(CARGO) test --locked
 	$(PYTEST) tests/unit tests/golden tests/property
 	$(PYTEST) tests/varnish
+	@$(MAKE) --no-print-directory apiserver
+
+.PHONY: apiserver
+apiserver: setup build/binaries ## the tests against a real API server alone
+	$(PYTEST) tests/apiserver
 
 .PHONY: soak
 soak: setup ## the long runs: 1,000 edits under load and their like
 	$(PYTEST) --soak -m soak tests/varnish
 
 .PHONY: bench
-bench: setup ## measure; results in bench/results and docs
+bench: setup build/binaries ## measure; results in bench/results and docs
 	@tools/install_packages.sh wrk
 	$(BIN)/python bench/run.py
 
@@ -106,8 +121,12 @@ bench: setup ## measure; results in bench/results and docs
 lock: $(VENV)/installed ## write the locked requirements anew
 	$(BIN)/python tools/lock.py
 
+.PHONY: manifests
+manifests: build/binaries ## render deploy/ from the chart
+	@$(PYTHON) tools/render_deploy.py
+
 .PHONY: bump
-bump: ## raise the version: make bump PART=patch|minor|major
+bump: build/binaries ## raise the version: make bump PART=patch|minor|major
 	@$(PYTHON) tools/bump.py $(or $(PART),patch)
 
 .PHONY: clean

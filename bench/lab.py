@@ -79,7 +79,9 @@ class Varnish:
 
 
 @contextlib.contextmanager
-def varnish(vcl: str, directory: Path, *, ghost_config: Path | None = None, core: int = MEASURED) -> Iterator[Varnish]:
+def varnish(
+    vcl: str, directory: Path, *, ghost_config: Path | None = None, core: int = MEASURED, host: str = "127.0.0.1"
+) -> Iterator[Varnish]:
     """Run varnishd on a VCL; ready when this yields."""
     port, reload_port = free_port(), free_port()
     directory.mkdir(exist_ok=True)
@@ -88,7 +90,7 @@ def varnish(vcl: str, directory: Path, *, ghost_config: Path | None = None, core
     argv = [
         *("taskset", "--cpu-list", str(core)),
         *("varnishd", "-F", "-n", str(directory / "run"), "-f", str(directory / "main.vcl")),
-        *("-a", f"http-80=127.0.0.1:{port}", "-a", f"ghost-reload=127.0.0.1:{reload_port}"),
+        *("-a", f"http-80={host}:{port}", "-a", f"ghost-reload=127.0.0.1:{reload_port}"),
         *("-s", "default,256m", "-p", f"vmod_path={directory}", "-p", "thread_pool_min=50"),
         *PARAMETERS,  # plain varnishd runs with those of the gateway too
     ]
@@ -96,7 +98,7 @@ def varnish(vcl: str, directory: Path, *, ghost_config: Path | None = None, core
     with (directory / "varnishd.log").open("w") as log:
         process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, env=environment)
     try:
-        wait_for_port(port, process, directory / "varnishd.log")
+        wait_for_port((host, port), process, directory / "varnishd.log")
         child = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
         yield Varnish(process.pid, child, port, reload_port)
     finally:
@@ -104,22 +106,22 @@ def varnish(vcl: str, directory: Path, *, ghost_config: Path | None = None, core
         process.wait(timeout=30)
 
 
-def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path, seconds: float = 60) -> None:
+def wait_for_port(address: tuple[str, int], process: subprocess.Popen[bytes], log: Path, seconds: float = 60) -> None:
     """Return when something listens there; raise with the log when the process ends first."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise RuntimeError(f"varnishd ended: {log.read_text()}")
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        with contextlib.suppress(OSError), socket.create_connection(address, timeout=1):
             return
         time.sleep(0.02)
-    raise RuntimeError(f"nothing listens on {port}: {log.read_text()}")
+    raise RuntimeError(f"nothing listens on {address}: {log.read_text()}")
 
 
 @contextlib.contextmanager
-def origin(directory: Path, body: str = "x" * 1024) -> Iterator[int]:
+def origin(directory: Path, body: str = "x" * 1024, host: str = "127.0.0.1") -> Iterator[int]:
     """Run an origin that costs little, varnishd with a synthetic answer; yields its port."""
-    with varnish(ORIGIN_VCL % body, directory, core=BESIDE) as running:
+    with varnish(ORIGIN_VCL % body, directory, core=BESIDE, host=host) as running:
         yield running.port
 
 

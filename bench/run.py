@@ -1,6 +1,6 @@
 """Measure everything, check it against what we promise, write results and pictures.
 
-Usage: run.py [--quick] [NAME…]   with NAME among cost, changes, translation, memory
+Usage: run.py [--quick] [NAME…]   with NAME among cost, changes, translation, memory, operator, endpoints
 """
 
 import argparse
@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import changes
+import endpoint_cost
+import operator_cost
 import report
 import request_cost
 import translation
@@ -30,6 +32,8 @@ def main() -> int:
         "changes": lambda: changes.measure(edits),
         "translation": translation.measure_translation,
         "memory": translation.measure_memory,
+        "operator": lambda: operator_cost.measure(edits, huge=7_000 if given.quick else operator_cost.HUGE),
+        "endpoints": lambda: endpoint_cost.measure(edits),
     }
     results: dict[str, object] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in given.names or measurements:

@@ -1,8 +1,9 @@
-"""Raise the version in .version, commit it and tag it: ``bump.py patch|minor|major``."""
+"""Raise the version in .version and all that repeats it, commit and tag: ``bump.py patch|minor|major``."""
 
 import argparse
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -17,16 +18,24 @@ def bumped(version: str, part: str) -> str:
     return "v" + ".".join(map(str, numbers))
 
 
+def write(root: Path, version: str) -> None:
+    """Write the version wherever it stands in a file of its own kind."""
+    (root / ".version").write_text(f"{version}\n")
+    cargo, chart = root / "ghost" / "Cargo.toml", root / "charts" / "varnish-gateway" / "Chart.yaml"
+    cargo.write_text(re.sub(r'(?m)^version = ".*"$', f'version = "{version[1:]}"', cargo.read_text(), count=1))
+    text = re.sub(r"(?m)^version: .*$", f"version: {version[1:]}", chart.read_text())
+    chart.write_text(re.sub(r"(?m)^appVersion: .*$", f"appVersion: {version}", text))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=PARTS)
     part = parser.parse_args().part
-    version_file, cargo = ROOT / ".version", ROOT / "ghost" / "Cargo.toml"
-    new = bumped(version_file.read_text().strip(), part)
-    version_file.write_text(f"{new}\n")
-    cargo.write_text(re.sub(r'(?m)^version = ".*"$', f'version = "{new[1:]}"', cargo.read_text(), count=1))
+    new = bumped((ROOT / ".version").read_text().strip(), part)
+    write(ROOT, new)
     subprocess.run(["cargo", "update", "--quiet", "--workspace"], cwd=ROOT / "ghost", check=True)
-    files = [".version", "ghost/Cargo.toml", "ghost/Cargo.lock"]
+    subprocess.run([sys.executable, ROOT / "tools" / "render_deploy.py"], check=True)
+    files = [".version", "ghost/Cargo.toml", "ghost/Cargo.lock", "charts/varnish-gateway/Chart.yaml", "deploy"]
     subprocess.run(["git", "commit", "--quiet", "-m", f"Release {new}", "--", *files], cwd=ROOT, check=True)
     subprocess.run(["git", "tag", new], cwd=ROOT, check=True)
     print(new)

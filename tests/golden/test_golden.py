@@ -1,7 +1,8 @@
 """Each in.yaml translates to exactly its out.yaml.
 
 A case is a directory ``<kind>-<what>``: ``in.yaml`` holds the objects, ``options.yaml``
-(where there is one) settings of the translator other than those of one machine.
+(where there is one) settings of the translator other than those of one machine. The cases
+``manifests-…`` are about what comes of a Gateway in a cluster: see test_manifests.py.
 ``pytest --update-golden`` writes out.yaml; read the difference before you commit it.
 """
 
@@ -16,7 +17,9 @@ from varnish_gateway._ghost import check_routing
 from varnish_gateway.ir import wire
 from varnish_gateway.translate import Translator
 
-CASES = sorted(Path(__file__).parent.glob("*/in.yaml"))
+CASES = sorted(
+    path for path in Path(__file__).parent.glob("*/in.yaml") if not path.parent.name.startswith("manifests-")
+)
 REASONS = {
     "Gateway": {
         "Accepted False HostnameConflict",

@@ -59,9 +59,12 @@ class Origin:
     ``headers`` are added to every answer.
     """
 
-    def __init__(self, name: str = "origin", *, headers: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, name: str = "origin", *, headers: Sequence[tuple[str, str]] = (), address: str = "127.0.0.1"
+    ) -> None:
         self.seen: list[Seen] = []
-        self._server = Server(name, [f"{header}: {value}" for header, value in headers], self.seen.append)
+        self.address = address
+        self._server = Server(name, [f"{header}: {value}" for header, value in headers], self.seen.append, address)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
 
@@ -71,7 +74,7 @@ class Origin:
 
     @property
     def endpoint(self) -> wire.Endpoint:
-        return wire.Endpoint(address="127.0.0.1", port=self.port)
+        return wire.Endpoint(address=self.address, port=self.port)
 
     @property
     def connections(self) -> int:
@@ -96,15 +99,22 @@ class Origin:
 class Server:
     """Listens on a free port and answers."""
 
-    def __init__(self, name: str, lines: Iterable[str] = (), saw: Callable[[Seen], object] = bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        lines: Iterable[str] = (),
+        saw: Callable[[Seen], object] = bool,
+        address: str = "127.0.0.1",
+    ) -> None:
         self.connections = 0
         self._name = name
         self._lines = tuple(lines)
         self._saw = saw
+        self._address = address
         self._open: dict[StreamWriter, asyncio.Task[None] | None] = {}
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=HEAD_LIMIT, backlog=512)
+        self._server = await asyncio.start_server(self._serve, self._address, 0, limit=HEAD_LIMIT, backlog=512)
         self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:

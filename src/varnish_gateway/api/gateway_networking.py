@@ -65,6 +65,8 @@ class GatewayAddress(Read, frozen=True):
 
 
 class Infrastructure(Read, frozen=True):
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
     parameters_ref: ParametersRef | None = None
 
 

@@ -28,6 +28,7 @@ class Read(Struct, frozen=True, kw_only=True, rename="camel"):
 class Metadata(Read, frozen=True):
     name: str
     namespace: str = "default"
+    uid: str = ""
     generation: int = 0
     creation_timestamp: datetime | None = None
     labels: dict[str, str] = field(default_factory=dict)

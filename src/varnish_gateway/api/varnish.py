@@ -22,11 +22,27 @@ class Logging(Read, frozen=True):
     image: str = ""
 
 
+class Autoscaling(Read, frozen=True):
+    max_replicas: int
+    min_replicas: int = 1
+    target_cpu_utilization: int = field(default=80, name="targetCPUUtilizationPercentage")
+
+
+class ServiceParameters(Read, frozen=True):
+    type: str = "LoadBalancer"
+    annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    load_balancer_class: str = ""
+    load_balancer_source_ranges: tuple[str, ...] = ()
+    external_traffic_policy: str = ""
+
+
 class ParametersSpec(Read, frozen=True):
     """Pod-shaped parts stay as they came: they are copied into a Deployment, not understood."""
 
     image: str = ""
     replicas: int | None = None
+    autoscaling: Autoscaling | None = None
     user_vcl_config_map_ref: ConfigMapRef | None = field(default=None, name="userVCLConfigMapRef")
     varnishd_extra_args: tuple[str, ...] = ()
     logging: Logging | None = None
@@ -36,7 +52,7 @@ class ParametersSpec(Read, frozen=True):
     resources: dict[str, Any] | None = None
     pod_disruption_budget: dict[str, Any] | None = None
     topology_spread_constraints: tuple[dict[str, Any], ...] = ()
-    service: dict[str, Any] | None = None
+    service: ServiceParameters = ServiceParameters()
     affinity: dict[str, Any] | None = None
     tolerations: tuple[dict[str, Any], ...] = ()
     node_selector: dict[str, str] = field(default_factory=dict)

@@ -12,13 +12,14 @@ the world is at fault it is tried again by itself.
 import asyncio
 import time
 from collections.abc import Mapping
+from datetime import datetime
 
 from msgspec import Struct
 
 from varnish_gateway import errors
 from varnish_gateway.api import EndpointSlice, Key
 from varnish_gateway.chaperone import drain, events
-from varnish_gateway.chaperone.ghostfiles import Bundle, GhostFiles
+from varnish_gateway.chaperone.ghostfiles import Bundle, GhostFiles, Pool
 from varnish_gateway.chaperone.join import Join
 from varnish_gateway.chaperone.reload import Installer
 from varnish_gateway.chaperone.resolve import Resolver
@@ -36,8 +37,10 @@ LAST_RETRY_SECONDS = 5.0
 class Change(Struct, frozen=True, kw_only=True):
     """What is different from now on; None and absent mean unchanged.
 
-    ``bundle`` stands instead of routing and slices where somebody wrote ghost's files by hand.
-    ``generation`` names the input; health reports the generation that serves.
+    ``remembered`` are pools from before a restart; they count until their namespace is among
+    ``listed``, that is, until all its slices are known. ``bundle`` stands instead of routing and
+    slices where somebody wrote ghost's files by hand. ``generation`` names the input; health
+    reports the generation that serves.
     """
 
     vcl: str | None = None
@@ -45,6 +48,8 @@ class Change(Struct, frozen=True, kw_only=True):
     extra_args: tuple[str, ...] | None = None
     routing: Mapping[int, bytes | None] = {}
     slices: Mapping[Key, EndpointSlice | None] = {}
+    remembered: Mapping[str, Pool] = {}
+    listed: frozenset[str] = frozenset()
     bundle: Bundle | None = None
     generation: str | None = None
 
@@ -59,8 +64,20 @@ class Outcome(Struct, frozen=True):
         return not self.problems
 
 
+class InForce(Struct, frozen=True):
+    """All that it takes to serve the same again after a restart."""
+
+    vcl: str
+    bundle: Bundle
+    generation: str | None
+
+
 class Served(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What serves at this moment."""
+    """What serves at this moment.
+
+    ``problems`` stand against the newest configuration; ``troubles`` are sources that can't be
+    followed now. ``away_since``: the API server has not answered since then.
+    """
 
     ready: bool
     reason: str
@@ -70,6 +87,8 @@ class Served(Struct, frozen=True, kw_only=True, rename="camel"):
     sockets: tuple[str, ...]
     up_to_date: bool
     problems: tuple[str, ...]
+    troubles: tuple[str, ...] = ()
+    away_since: datetime | None = None
 
 
 class DataPlane:
@@ -130,16 +149,28 @@ class DataPlane:
             self.bus.publish(events.Stopped())
 
     async def drain(self, seconds: float) -> None:
-        """Say that we are not ready any more and wait until nobody is connected."""
+        """Say that we are not ready any more and wait until nobody is connected.
+
+        New connections are expected for as long as it takes until everybody knows.
+        """
         self.start_draining()
         if seconds > 0 and self.supervisor.child_running:
             self.bus.publish(events.Draining(seconds=seconds))
+            delay = min(self.settings.drain_delay_seconds, seconds)
+            await asyncio.sleep(delay)
             ports = {address.port for address in self.supervisor.addresses} - {0, self.supervisor.reload_port}
-            await drain.until_idle(ports, seconds)
+            await drain.until_idle(ports, seconds - delay)
 
     def start_draining(self) -> None:
         self._draining = True
         self._tell_readiness()
+
+    @property
+    def in_force(self) -> InForce | None:
+        """What was accepted last, None as long as nothing was."""
+        if self._installer.good is None or self._vcl.good is None:
+            return None
+        return InForce(self._vcl.good, self._installer.good, self._generation)
 
     @property
     def served(self) -> Served:
@@ -318,8 +349,11 @@ class _Wanted:
         self.generation = change.generation or self.generation
         if change.bundle is not None:
             self._bundle = change.bundle
-        if change.routing or change.slices:
-            self._files.update(change.routing, self.join.update(routing=change.routing, slices=change.slices))
+        if change.routing or change.slices or change.remembered or change.listed:
+            pools = self.join.update(
+                routing=change.routing, slices=change.slices, remembered=change.remembered, listed=change.listed
+            )
+            self._files.update(change.routing, pools)
             self._bundle = self._files.bundle()
 
     def resolve(self, resolved: Mapping[str, tuple[str, ...]]) -> None:

@@ -124,6 +124,44 @@ class ReloadFailed(Event, frozen=True):
         return f"configuration {self.id} refused, the previous one goes on serving: {self.reason}"
 
 
+class Restored(Event, frozen=True):
+    """The last configuration was found on disk."""
+
+    generation: str | None
+
+    @property
+    def sentence(self) -> str:
+        return "beginning with the last configuration on disk, until the API server says what is new"
+
+
+class SourceLost(Event, frozen=True):
+    reason: str
+    level = logging.WARNING
+
+    @property
+    def sentence(self) -> str:
+        return f"the API server does not answer, the last configuration goes on serving: {self.reason}"
+
+
+class SourceBack(Event, frozen=True):
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return f"the API server answers again after {self.seconds:.1f} s"
+
+
+class SourceProblems(Event, frozen=True):
+    """What stands against what the cluster says is another thing than before."""
+
+    problems: tuple[str, ...]
+    level = logging.WARNING
+
+    @property
+    def sentence(self) -> str:
+        return f"the last good configuration stays: {'; '.join(self.problems)}"
+
+
 class SocketsUnserved(Event, frozen=True):
     sockets: tuple[str, ...]
     level = logging.WARNING

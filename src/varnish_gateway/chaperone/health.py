@@ -2,7 +2,8 @@
 
 /health   200 while the process lives
 /ready    200 while traffic is served, 503 before, without a worker and while draining;
-          the answer names what serves: configuration, VCL, generation, sockets, problems
+          the answer names what serves: configuration, VCL, generation, sockets, problems,
+          and since when the API server has not answered
 /metrics  Prometheus' text format, with ghost's counters per route
 /drain    starts draining: /ready says 503 from then on, traffic still flows
 """
@@ -12,17 +13,19 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from varnish_gateway.chaperone.dataplane import DataPlane
+from varnish_gateway.chaperone.dataplane import DataPlane, Served
 from varnish_gateway.chaperone.loopback import get
 from varnish_gateway.chaperone.metrics import EventCounters, page
-from varnish_gateway.chaperone.settings import Address
+from varnish_gateway.chaperone.source import Source, with_source
+from varnish_gateway.environment import Address
 
 COUNTERS_SECONDS = 2.0
 
 
 class HealthServer:
-    def __init__(self, data_plane: DataPlane) -> None:
+    def __init__(self, data_plane: DataPlane, source: Source | None = None) -> None:
         self._data_plane = data_plane
+        self._source = source
         self._counters = EventCounters()
         data_plane.bus.subscribe(self._counters)
         self._runner: web.AppRunner | None = None
@@ -49,18 +52,23 @@ class HealthServer:
         return web.Response(text="ok\n")
 
     async def _ready(self, _: web.Request) -> web.Response:
-        served = self._data_plane.served
+        served = self._served()
         return web.Response(
             status=200 if served.ready else 503, body=msgspec.json.encode(served), content_type="application/json"
         )
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        text = page(self._counters, self._data_plane.served, await self._ghost_counters())
-        return web.Response(text=text, content_type="text/plain")
+        text = page(self._counters, self._served(), await self._ghost_counters())
+        more = () if self._source is None else self._source.metrics()
+        return web.Response(text=text + "".join(f"{line}\n" for line in more), content_type="text/plain")
 
     async def _drain(self, request: web.Request) -> web.Response:
         self._data_plane.start_draining()
         return await self._ready(request)
+
+    def _served(self) -> Served:
+        served = self._data_plane.served
+        return served if self._source is None else with_source(served, self._source.state)
 
     async def _ghost_counters(self) -> dict[str, Any] | None:
         """Return ghost's counters, None where they can't be had (no worker, a VCL without ghost)."""

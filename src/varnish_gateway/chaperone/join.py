@@ -1,11 +1,13 @@
 """Join routing with EndpointSlices.
 
-In:   the pools that routing shards name, EndpointSlices, addresses of external names.
+In:   the pools that routing shards name, EndpointSlices, addresses of external names, and
+what pools held before a restart.
 Out:  the pools whose endpoints changed, each sorted; None for a pool nobody names any more.
 Pure and incremental: a change looks at the pools of the Services that it touches.
 
 As kube-proxy does, ready endpoints serve; where none is ready, those that still serve while
-they terminate do. A port is found by its name as EndpointSlices carry it.
+they terminate do. A port is found by its name as EndpointSlices carry it. A pool that is
+remembered counts until the EndpointSlices of its namespace have been listed.
 """
 
 import ipaddress
@@ -17,7 +19,7 @@ from msgspec import Struct
 
 from varnish_gateway.api import EndpointSlice, Key
 from varnish_gateway.api.discovery import EndpointPort, SliceEndpoint
-from varnish_gateway.chaperone.ghostfiles import Pool
+from varnish_gateway.chaperone.ghostfiles import Pool, Pools
 from varnish_gateway.ir import wire
 
 ANY_PORT = "*"
@@ -83,26 +85,31 @@ class Join:
         self._slices: dict[str, dict[Key, EndpointSlice]] = {}  # by Service
         self._service_of: dict[Key, str] = {}
         self._resolved: dict[str, tuple[str, ...]] = {}
-        self._known: dict[str, Pool] = {}
+        self._remembered: dict[str, Pools] = {}  # by namespace
+        self._listed: set[str] = set()
+        self._known: Pools = {}
 
     @property
     def external_hosts(self) -> frozenset[str]:
         """Host names that somebody has to resolve."""
         return frozenset(host for host in self._pools_of_host if known_addresses(host) is None)
 
-    @property
-    def namespaces(self) -> frozenset[str]:
-        """Namespaces whose EndpointSlices are asked for."""
-        return frozenset(service.partition("/")[0] for service in self._pools_of)
-
     def update(
         self,
         routing: Mapping[int, bytes | None] | None = None,
         slices: Mapping[Key, EndpointSlice | None] | None = None,
         resolved: Mapping[str, tuple[str, ...]] | None = None,
+        remembered: Mapping[str, Pool] | None = None,
+        listed: Iterable[str] = (),
     ) -> dict[str, Pool | None]:
-        """Take changes in and return the pools that are different now."""
+        """Take changes in and return the pools that are different now.
+
+        ``listed`` are namespaces whose EndpointSlices are all known from now on.
+        """
         touched: set[str] = set()
+        for name, pool in (remembered or {}).items():
+            self._remembered.setdefault(namespace_of(name), {})[name] = pool
+            touched.add(name)
         for shard, content in (routing or {}).items():
             touched |= self._replace_needs(shard, frozenset() if content is None else needs_of(content))
         for key, piece in (slices or {}).items():
@@ -110,6 +117,9 @@ class Join:
         for host, addresses in (resolved or {}).items():
             self._resolved[host] = addresses
             touched |= self._pools_of_host.get(host, set())
+        for namespace in listed:
+            self._listed.add(namespace)
+            touched |= self._remembered.get(namespace, {}).keys()
         return dict(self._changed(touched))
 
     def _changed(self, touched: Iterable[str]) -> Iterable[tuple[str, Pool | None]]:
@@ -169,10 +179,19 @@ class Join:
             return None
         # Shards may disagree for a moment while a Service changes; the order makes it definite.
         need = max(asked, key=lambda need: (need.external or "", need.port_name))
+        namespace = namespace_of(name)
+        remembered = self._remembered.get(namespace, {}).get(name)
         if need.external is not None:
-            addresses = known_addresses(need.external) or self._resolved.get(need.external, ())
-            return pool_of_addresses(addresses, need.port)
+            addresses = known_addresses(need.external) or self._resolved.get(need.external)
+            return remembered or () if addresses is None else pool_of_addresses(addresses, need.port)
+        if remembered is not None and namespace not in self._listed:
+            return remembered
         return pool_of_slices(self._slices.get(need.service, {}).values(), need)
+
+
+def namespace_of(service: str) -> str:
+    """Return the namespace of a Service or a pool."""
+    return service.partition("/")[0]
 
 
 def known_addresses(host: str) -> tuple[str, ...] | None:

@@ -5,11 +5,12 @@ Out:  the page for /metrics.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from varnish_gateway.chaperone import events
 from varnish_gateway.chaperone.dataplane import Served
+from varnish_gateway.prometheus import family, sample
 
 _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
     events.Reloaded: ("vgw_reloads_total", "Configurations that ghost took."),
@@ -76,19 +77,3 @@ def _histogram(routes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield sample(f"{name}_bucket", {"route": route, "le": "+Inf"}, latency["count"])
             yield sample(f"{name}_sum", {"route": route}, latency["sum"])
             yield sample(f"{name}_count", {"route": route}, latency["count"])
-
-
-def family(name: str, kind: str, help_text: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> Iterator[str]:
-    yield f"# HELP {name} {help_text}"
-    yield f"# TYPE {name} {kind}"
-    for labels, value in samples:
-        yield sample(name, labels, value)
-
-
-def sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    inner = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
-    return f"{name}{{{inner}}} {value}" if inner else f"{name} {value}"
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,55 +1,77 @@
-"""``vgw chaperone``: one data plane from plain files, until SIGTERM or SIGINT.
+"""``vgw chaperone``: one data plane from plain files or from a cluster, until SIGTERM or SIGINT.
 
-In:   Settings.
+In:   Settings, and the way to the API server where the configuration comes from a cluster.
 Out:  the exit status: 0 after a stop that was asked for, 1 if varnishd could not be started.
+
+Changes are followed until the last connection has ended: endpoints may go while we drain.
 """
 
 import asyncio
 import contextlib
 import logging
 import signal
+from collections.abc import Coroutine
+from typing import Any
 
 import msgspec
 
 from varnish_gateway import errors
+from varnish_gateway.chaperone.cluster import ClusterFeed
 from varnish_gateway.chaperone.dataplane import DataPlane
 from varnish_gateway.chaperone.health import HealthServer
 from varnish_gateway.chaperone.plainfiles import PlainFiles
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.watch import bursts
+from varnish_gateway.kube.client import Client
+from varnish_gateway.kube.connection import Connection
+from varnish_gateway.version import VERSION
 
 log = logging.getLogger(__name__)
 
 
-async def run_chaperone(settings: Settings) -> int:
+async def run_chaperone(settings: Settings, connection: Connection | None = None) -> int:
     """Serve until told to stop, then drain."""
+    stop = _stop_signal()
+    if connection is None:
+        return await _run_on_files(settings, stop)
+    async with Client(connection, user_agent=f"varnish-gateway-chaperone/{VERSION}") as client:
+        data_plane = DataPlane(settings)
+        feed = ClusterFeed(settings, client, data_plane)
+        return await _serve(data_plane, HealthServer(data_plane, feed), feed.run(), stop)
+
+
+async def _run_on_files(settings: Settings, stop: asyncio.Future[None]) -> int:
     files = PlainFiles(settings)
     if files.by_hand:
         # What somebody wrote is only read; what ghost reads is a copy, so that the last good one stays.
         in_force = settings.work_dir / "in-force" / "ghost.json"
-        data_plane = DataPlane(msgspec.structs.replace(settings, ghost_config_path=in_force))
-    else:
-        data_plane = DataPlane(settings)
-    health = HealthServer(data_plane)
-    stop = _stop_signal()
+        settings = msgspec.structs.replace(settings, ghost_config_path=in_force)
+    data_plane = DataPlane(settings)
+    return await _serve(data_plane, HealthServer(data_plane), _follow(files, data_plane), stop)
+
+
+async def _serve(
+    data_plane: DataPlane, health: HealthServer, follow: Coroutine[Any, Any, None], stop: asyncio.Future[None]
+) -> int:
     try:
         await data_plane.start()
-        if settings.health is not None:
-            await health.start(settings.health)
+        if data_plane.settings.health is not None:
+            await health.start(data_plane.settings.health)
     except (errors.GatewayError, OSError) as error:
         log.error("%s", error)  # noqa: TRY400 - the sentence says it all
+        follow.close()
         await data_plane.stop(0)
         return 1
-    following = asyncio.create_task(_follow(files, data_plane))
-    await asyncio.wait({following, stop}, return_when=asyncio.FIRST_COMPLETED)
+    following = asyncio.create_task(follow)
     try:
-        if following.done():
-            following.result()  # a bug of ours: raise it
-        following.cancel()
+        await asyncio.wait({following, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not following.done():
+            await data_plane.drain(data_plane.settings.drain_seconds)
+            following.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await following
+            await following  # a bug of ours is raised here
     finally:
-        await data_plane.stop()
+        await data_plane.stop(0)
         await health.stop()
     return 0
 

@@ -5,28 +5,28 @@ Out:  one frozen Settings. A value that can't be used raises BadSettings, which 
 variable and what to write instead.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import Struct
 
+from varnish_gateway import environment as read
 from varnish_gateway import errors
 from varnish_gateway.chaperone.sockets import Sockets, parse_http_address, parse_listen
+from varnish_gateway.environment import Address
 
 REFUSED_ARGUMENTS = ("-M", "-S", "-F", "-f", "-n")
-LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-
-
-class Address(NamedTuple):
-    """Where an HTTP server of ours listens; an empty host is every address."""
-
-    host: str
-    port: int
+DRAIN_DELAY_SECONDS = 5.0
+"""In a cluster: how long it takes until nobody sends new connections to a pod that is not ready any more."""
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Only ``work_dir`` has no default that suits everyone."""
+    """Only ``work_dir`` and ``sockets`` have no default that suits everyone.
+
+    A ``configmap_name`` means that the configuration comes from a cluster and not from files.
+    """
 
     work_dir: Path
     varnish_dir: Path | None = None  # varnishd's own directory (-n); work_dir/varnishd unless told
@@ -37,6 +37,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     extra_args: tuple[str, ...] = ()
     vcl_dirs: tuple[Path, ...] = ()  # where VCL may include from, besides varnishd's own
     drain_seconds: float = 25.0
+    drain_delay_seconds: float = 0.0  # of these, how long new connections are still expected
     health: Address | None = None
     dashboard: Address | None = None
     vcl_path: Path | None = None
@@ -45,6 +46,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     tls_cert_dir: Path | None = None
     namespace: str = "default"
     configmap_name: str = ""
+    secret_name: str = ""
     gateway_name: str = ""
     pod_name: str = ""
     log_level: str = "INFO"
@@ -55,33 +57,37 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     env = {name: value for name, value in environment.items() if value}
     work_dir = Path(env.get("WORK_DIR", "/var/run/varnish"))
     vcl_path = Path(env.get("VCL_PATH", work_dir / "main.vcl"))
+    configmap_name = _object_name(env, "CONFIGMAP_NAME")
+    drain_seconds, drain_delay_seconds = _drain(env, in_cluster=bool(configmap_name))
     return Settings(
         work_dir=work_dir,
         varnish_dir=_path(env, "VARNISH_DIR"),
         ghost_config_path=Path(env.get("GHOST_CONFIG_PATH", work_dir / "ghost.json")),
         admin_port=_port(env, "VARNISH_ADMIN_PORT", 6082),
         sockets=_sockets(env),
-        storage=_words(env.get("VARNISH_STORAGE", "malloc,256m")),
+        storage=read.words(env, "VARNISH_STORAGE", "malloc,256m", separator=";"),
         extra_args=extra_arguments(env.get("VARNISHD_EXTRA_ARGS", "")),
         vcl_dirs=(vcl_path.parent,),
-        drain_seconds=_seconds(env, "DRAIN_SECONDS", 25.0),
-        health=_address(env, "HEALTH_ADDR", ":8081"),
-        dashboard=_address(env, "DASHBOARD_ADDR", "127.0.0.1:9000"),
+        drain_seconds=drain_seconds,
+        drain_delay_seconds=drain_delay_seconds,
+        health=read.address(env, "HEALTH_ADDR", ":8081"),
+        dashboard=read.address(env, "DASHBOARD_ADDR", "127.0.0.1:9000"),
         vcl_path=vcl_path,
         routing_path=Path(env.get("ROUTING_CONFIG_PATH", "/etc/varnish/routing.json")),
         endpoints_path=_path(env, "ENDPOINTS_PATH"),
         tls_cert_dir=_path(env, "TLS_CERT_DIR"),
-        namespace=env.get("NAMESPACE", "default"),
-        configmap_name=env.get("CONFIGMAP_NAME", ""),
+        namespace=_object_name(env, "NAMESPACE") or "default",
+        configmap_name=configmap_name,
+        secret_name=_object_name(env, "SECRET_NAME"),
         gateway_name=env.get("GATEWAY_NAME", ""),
         pod_name=env.get("POD_NAME", ""),
-        log_level=_log_level(env.get("LOG_LEVEL", "info")),
+        log_level=read.log_level(env),
     )
 
 
 def extra_arguments(value: str) -> tuple[str, ...]:
     """Split VARNISHD_EXTRA_ARGS at semicolons and refuse what the chaperone sets itself."""
-    words = _words(value)
+    words = read.words({"VARNISHD_EXTRA_ARGS": value}, "VARNISHD_EXTRA_ARGS", separator=";")
     for word in words:
         if word[:2] in REFUSED_ARGUMENTS:
             raise errors.BadSettings(f"VARNISHD_EXTRA_ARGS: {word[:2]} belongs to the chaperone; leave it out")
@@ -92,10 +98,6 @@ def _sockets(env: Mapping[str, str]) -> Sockets:
     if "VARNISH_LISTEN" in env:
         return parse_listen(env["VARNISH_LISTEN"])
     return parse_http_address(env.get("VARNISH_HTTP_ADDR", ":80"))
-
-
-def _words(value: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in value.split(";") if word.strip())
 
 
 def _path(env: Mapping[str, str], variable: str) -> Path | None:
@@ -109,27 +111,22 @@ def _port(env: Mapping[str, str], variable: str, default: int) -> int:
     return int(value)
 
 
-def _address(env: Mapping[str, str], variable: str, default: str) -> Address:
-    value = env.get(variable, default)
-    host, colon, port = value.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise errors.BadSettings(f"{variable}: {value!r} is not an address; write host:port or :port, e.g. {default}")
-    return Address(host.strip("[]"), int(port))
+def _drain(env: Mapping[str, str], *, in_cluster: bool) -> tuple[float, float]:
+    """Return how long draining takes at most, and how much of that new connections may still come."""
+    whole = read.seconds(env, "DRAIN_SECONDS", 25.0)
+    delay = read.seconds(env, "DRAIN_DELAY_SECONDS", min(DRAIN_DELAY_SECONDS, whole) if in_cluster else 0.0)
+    if delay > whole:
+        raise errors.BadSettings(
+            f"DRAIN_DELAY_SECONDS: {delay:g} is more than DRAIN_SECONDS, which is {whole:g}; write at most {whole:g}"
+        )
+    return whole, delay
 
 
-def _seconds(env: Mapping[str, str], variable: str, default: float) -> float:
-    value = env.get(variable, str(default))
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 86400:
-        raise errors.BadSettings(f"{variable}: {value!r} is not a number of seconds; write e.g. {default:g}")
-    return seconds
-
-
-def _log_level(value: str) -> str:
-    level = {"WARN": "WARNING"}.get(value.upper(), value.upper())
-    if level not in LOG_LEVELS:
-        raise errors.BadSettings(f"LOG_LEVEL: {value!r} is not a level; write debug, info, warning or error")
-    return level
+def _object_name(env: Mapping[str, str], variable: str) -> str:
+    """Return the name of an object of Kubernetes, which becomes a part of URLs."""
+    name = env.get(variable, "")
+    if name and not _OBJECT_NAME.fullmatch(name):
+        raise errors.BadSettings(
+            f"{variable}: {name!r} is not the name of an object; write lower case letters, digits, '-' and '.'"
+        )
+    return name

@@ -7,17 +7,27 @@ import os
 from varnish_gateway.chaperone.run import run_chaperone
 from varnish_gateway.chaperone.settings import from_environment
 from varnish_gateway.cli import logs
+from varnish_gateway.kube.connection import connection
 
 _DESCRIPTION = """\
-Start and supervise one varnishd, and keep it at the configuration that files give it. All
-settings come from the environment.
+Start and supervise one varnishd, and keep it at the configuration that a cluster or files give
+it. All settings come from the environment.
 
   VARNISH_LISTEN         sockets: name=address:port,http joined with ";"
+  WORK_DIR               where varnishd works
+  VARNISH_ADMIN_PORT, VARNISH_STORAGE, VARNISHD_EXTRA_ARGS, HEALTH_ADDR, DRAIN_SECONDS, LOG_LEVEL, …
+
+in a cluster (in a pod, or by KUBECONFIG):
+  CONFIGMAP_NAME         the Gateway's ConfigMap, {gateway}-vcl; this turns the cluster on
+  NAMESPACE              where it is
+  SECRET_NAME            the Gateway's Secret, {gateway}-tls
+  DRAIN_DELAY_SECONDS    how long new connections are still expected after SIGTERM (5)
+
+from files:
   VCL_PATH               main.vcl
   ROUTING_CONFIG_PATH    routing.json
   GHOST_CONFIG_PATH      where ghost.json is written, or read where there is no routing
-  WORK_DIR               where varnishd works
-  VARNISH_ADMIN_PORT, VARNISH_STORAGE, VARNISHD_EXTRA_ARGS, HEALTH_ADDR, LOG_LEVEL, …
+  ENDPOINTS_PATH         EndpointSlices
 """
 
 
@@ -25,7 +35,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     """Add the command to the command line."""
     command = commands.add_parser(
         "chaperone",
-        help="run one varnishd from plain files, set up by the environment",
+        help="run one varnishd as a cluster or plain files say, set up by the environment",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -37,4 +47,5 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run until a signal ends it."""
     settings = from_environment(os.environ)
     logs.set_up(log_format=arguments.log_format, level=settings.log_level)
-    return asyncio.run(run_chaperone(settings))
+    api_server = connection(os.environ) if settings.configmap_name else None
+    return asyncio.run(run_chaperone(settings, api_server))

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 
 from varnish_gateway import errors
-from varnish_gateway.cli import chaperone, explain, run, translate
+from varnish_gateway.cli import chaperone, explain, operator, run, translate
 from varnish_gateway.cli.terminal import Paint
 from varnish_gateway.version import VERSION
 
-COMMANDS = (run, translate, explain, chaperone)
+COMMANDS = (run, translate, explain, operator, chaperone)
 
 _EXAMPLES = """\
 examples:

@@ -7,6 +7,7 @@ so one change costs about ``PER_SHARD`` routes' worth of copying whatever the to
 """
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from zlib import crc32
 
 import msgspec
@@ -16,8 +17,16 @@ from varnish_gateway.ir import wire
 
 PER_SHARD = 64
 """A shard is doubled beyond this many routes on average, and halved below a quarter of it."""
+BYTES_PER_SHARD = 900_000
+"""No shard of several routes is larger: a ConfigMap takes 1 MiB, and main.vcl is beside shard 0."""
+MOST_SHARDS = 8192
 
 _encode = msgspec.json.Encoder().encode
+
+
+def content_hash(text: bytes) -> str:
+    """Return the hash by which an index names a shard."""
+    return sha256(text).hexdigest()[:16]
 
 
 def shard_of(namespace: str, name: str, shards: int) -> int:
@@ -35,7 +44,11 @@ class Shards:
     def __init__(self, shards: int = 1) -> None:
         self._listeners: tuple[wire.Listener, ...] = ()
         self._members: list[dict[str, bytes]] = [{} for _ in range(shards)]
+        self._sizes = [0] * shards
         self._routes = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
 
     def update(
         self,
@@ -53,16 +66,26 @@ class Shards:
             touched.add(0)
         touched.update(self._put(routes))
         before = len(self._members)
-        if (wanted := self._fitting()) != before:
-            self._reshard(wanted)
-            touched = set(range(wanted))
-        changed: dict[int, bytes | None] = {shard: self._encoded(shard) for shard in sorted(touched)}
-        changed.update(dict.fromkeys(range(len(self._members), before)))
-        return changed
+        self._fit(touched)
+        if len(self._members) != before:
+            touched = set(range(len(self._members)))
+        return self._changed(touched, before)
+
+    def resize(self, shards: int) -> dict[int, bytes | None]:
+        """Have that many shards if the routes fit into them; return every shard, None for one that is gone."""
+        before = len(self._members)
+        self._reshard(shards)
+        self._fit(range(shards))
+        return self._changed(range(len(self._members)), before)
 
     def all(self) -> dict[int, bytes]:
         """Return every shard."""
         return {shard: self._encoded(shard) for shard in range(len(self._members))}
+
+    def _changed(self, touched: Iterable[int], before: int) -> dict[int, bytes | None]:
+        changed: dict[int, bytes | None] = {shard: self._encoded(shard) for shard in sorted(touched)}
+        changed.update(dict.fromkeys(range(len(self._members), before)))
+        return changed
 
     def _put(self, routes: Mapping[Key, wire.Route | None]) -> Iterable[int]:
         for (_, namespace, name), route in routes.items():
@@ -72,26 +95,41 @@ class Shards:
             if members.get(key) == encoded:
                 continue
             self._routes += (encoded is not None) - (key in members)
+            self._sizes[shard] += len(encoded or b"") - len(members.get(key, b""))
             if encoded is None:
                 del members[key]
             else:
                 members[key] = encoded
             yield shard
 
-    def _fitting(self) -> int:
-        shards = len(self._members)
+    def _fit(self, touched: Iterable[int]) -> None:
+        """Have as many shards as the routes need, by number and by size."""
+        before = shards = len(self._members)
         while self._routes > PER_SHARD * shards:
             shards *= 2
-        while shards > 1 and self._routes < PER_SHARD * shards // 4:
+        while (
+            shards > 1 and self._routes < PER_SHARD * shards // 4 and sum(self._sizes) < BYTES_PER_SHARD * shards // 8
+        ):
             shards //= 2
-        return shards
+        if shards != before:
+            self._reshard(shards)
+            touched = range(shards)
+        while any(self._is_too_large(shard) for shard in touched) and len(self._members) < MOST_SHARDS:
+            self._reshard(2 * len(self._members))
+            touched = range(len(self._members))
+
+    def _is_too_large(self, shard: int) -> bool:
+        return self._sizes[shard] > BYTES_PER_SHARD and len(self._members[shard]) > 1
 
     def _reshard(self, shards: int) -> None:
         fresh: list[dict[str, bytes]] = [{} for _ in range(shards)]
+        sizes = [0] * shards
         for members in self._members:
             for key, encoded in members.items():
-                fresh[crc32(key.encode()) % shards][key] = encoded
-        self._members = fresh
+                shard = crc32(key.encode()) % shards
+                fresh[shard][key] = encoded
+                sizes[shard] += len(encoded)
+        self._members, self._sizes = fresh, sizes
 
     def _encoded(self, shard: int) -> bytes:
         members = self._members[shard]

@@ -1,6 +1,7 @@
 """What translation makes; data only."""
 
-from varnish_gateway.ir.delta import Delta, GatewayDelta, Logging, Parameters, UserVcl, UserVclUnavailable
+from varnish_gateway.ir.delta import Delta, GatewayDelta, UserVcl, UserVclUnavailable
+from varnish_gateway.ir.parameters import Autoscaling, Logging, Parameters, ServiceParameters
 from varnish_gateway.ir.status import (
     Address,
     Condition,
@@ -16,6 +17,7 @@ from varnish_gateway.ir.status import (
 
 __all__ = [
     "Address",
+    "Autoscaling",
     "Condition",
     "Delta",
     "GatewayClassStatus",
@@ -28,6 +30,7 @@ __all__ = [
     "ParentStatus",
     "RouteKind",
     "RouteStatus",
+    "ServiceParameters",
     "Status",
     "UserVcl",
     "UserVclUnavailable",

@@ -4,6 +4,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from varnish_gateway.api import Key
 from varnish_gateway.ir import wire
+from varnish_gateway.ir.parameters import Parameters
 from varnish_gateway.ir.status import Status
 
 
@@ -19,19 +20,6 @@ class UserVclUnavailable(Struct, frozen=True):
 
     source: str
     reason: str
-
-
-class Logging(Struct, frozen=True):
-    mode: str = "varnishlog"
-    format: str = ""
-    extra_args: tuple[str, ...] = ()
-
-
-class Parameters(Struct, frozen=True):
-    """What GatewayClassParameters say about varnishd."""
-
-    varnishd_extra_args: tuple[str, ...] = ()
-    logging: Logging | None = None
 
 
 class GatewayDelta(Struct, kw_only=True):

@@ -1,8 +1,9 @@
 """The wire format: what travels from translation to the chaperone and on to ghost.
 
-Three documents, each JSON:
+Four documents, each JSON:
 
 - ``Routing``: one shard of the routes of a Gateway. Shard 0 also carries the listeners.
+- ``Index``: ``shards.json``, which names the shards of a large Gateway in a cluster.
 - ``Endpoints``: one shard of pools, each with the addresses that serve it.
 - ``Manifest``: ``ghost.json``, which names the shard files that are in force.
 
@@ -160,6 +161,13 @@ class Routing(Wire, frozen=True):
     shards: int = 1
     listeners: tuple[Listener, ...] = ()
     routes: tuple[Route, ...] = ()
+
+
+class Index(Wire, frozen=True):
+    """The shards that belong together, each by the hash of its text; shard 0 lies beside the index and is "" here."""
+
+    version: Literal[2]
+    shards: tuple[str, ...]
 
 
 # -- endpoints -------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from varnish_gateway.api import Key
-from varnish_gateway.chaperone.settings import Address
+from varnish_gateway.environment import Address
 from varnish_gateway.standalone.plane import Plane
 
 

@@ -52,6 +52,13 @@ FEATURES = tuple(
     )
 )
 """The features of the Gateway API that we support, as a status lists them."""
+CLUSTER_FEATURES = tuple(
+    sorted(
+        (*FEATURES, {"name": "GatewayInfrastructurePropagation"}, {"name": "GatewayStaticAddresses"}),
+        key=lambda feature: feature["name"],
+    )
+)
+"""The same with what takes a cluster and its load balancers."""
 
 
 class Class(Struct, frozen=True):
@@ -65,13 +72,16 @@ ASSUMED = Class(PLAIN, None)
 
 def translate_class(key: Key, options: Options, view: View) -> Class | None:
     """Return a GatewayClass of ours."""
+    if options.only_class and key.name != options.class_name:
+        return None
     found = view.find(api.GatewayClass, "", key.name)
     if found is None or found.spec.controller_name != options.controller:
         return None
     ref = found.spec.parameters_ref
     configured = _parameters(ref, view) if ref else PLAIN
     accepted = positive("Accepted", configured.problem, found.metadata.generation)
-    return Class(configured, ir.GatewayClassStatus((accepted,), FEATURES))
+    features = CLUSTER_FEATURES if options.addresses == "load-balancer" else FEATURES
+    return Class(configured, ir.GatewayClassStatus((accepted,), features))
 
 
 def _parameters(ref: ParametersRef, view: View) -> Configured:

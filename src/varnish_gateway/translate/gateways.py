@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from varnish_gateway import api, ir
-from varnish_gateway.translate import classes, listeners
+from varnish_gateway.translate import addresses, classes, listeners
 from varnish_gateway.translate.conditions import Problem, positive, unprogrammed
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def draft(key: Key, options: Options, view: View) -> Draft | None:
     if found is None:
         return None
     judged = listeners.judge(gateway.spec.listeners, reserved_ports=options.reserved_ports)
-    refused = _refusal(gateway)
+    refused = _refusal(gateway, options)
     if refused is not None:
         judged = tuple(listeners.refuse(listener, refused) for listener in judged)
     return Draft(
@@ -69,7 +69,7 @@ def draft(key: Key, options: Options, view: View) -> Draft | None:
         configured=found.configured,
         # A class at fault does not stop what is in force; a Gateway that asks for what we don't have is not served.
         refused=refused or found.configured.problem,
-        unusable=_unusable_address(gateway),
+        unusable=addresses.unusable(gateway, options, found.configured.parameters),
     )
 
 
@@ -116,23 +116,14 @@ def _settle(listener: Listener, key: Key, view: View) -> Listener:
     return listeners.refuse(listener, Problem("PortUnavailable", message))
 
 
-def _refusal(gateway: api.Gateway) -> Problem | None:
-    for address in gateway.spec.addresses:
-        if address.type not in ("IPAddress", "Hostname"):
-            return Problem("UnsupportedAddress", f"addresses: the type {address.type} is not supported; remove it")
+def _refusal(gateway: api.Gateway, options: Options) -> Problem | None:
+    if (unsupported := addresses.unsupported(gateway, options)) is not None:
+        return unsupported
     infrastructure = gateway.spec.infrastructure
     if infrastructure is not None and infrastructure.parameters_ref is not None:
         message = "infrastructure.parametersRef is not supported; use the GatewayClass's parametersRef"
         return Problem("InvalidParameters", message)
     return None
-
-
-def _unusable_address(gateway: api.Gateway) -> Problem | None:
-    asked = [address.value for address in gateway.spec.addresses if address.value]
-    if not asked:
-        return None
-    message = f"addresses: {', '.join(asked)} can't be chosen; remove it, listeners are served on every address"
-    return Problem("AddressNotUsable", message)
 
 
 def _resolved(gateway: Settled) -> ir.Condition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from msgspec import Struct
 
@@ -16,7 +16,9 @@ class Settings(TypedDict, total=False):
 
     controller: str
     class_name: str
+    only_class: bool
     assume_class: bool
+    addresses: Literal["refused", "load-balancer"]
     allow_external_name: bool
     one_machine: bool
     reserved_ports: frozenset[int]
@@ -25,7 +27,9 @@ class Settings(TypedDict, total=False):
 class Options(Struct, frozen=True, kw_only=True):
     """Settings of a translator.
 
+    ``only_class``: of the classes that name our controller only ``class_name`` is ours.
     ``assume_class``: without any GatewayClass, Gateways of the class ``class_name`` are ours.
+    ``addresses``: what becomes of spec.addresses; a load balancer can be asked for one IP address.
     ``allow_external_name``: backends may be ExternalName Services.
     ``one_machine``: all Gateways share the ports of one machine, and there is no other controller.
     ``reserved_ports`` are not for listeners.
@@ -33,7 +37,9 @@ class Options(Struct, frozen=True, kw_only=True):
 
     controller: str = CONTROLLER
     class_name: str = "varnish"
+    only_class: bool = False
     assume_class: bool = False
+    addresses: Literal["refused", "load-balancer"] = "refused"
     allow_external_name: bool = False
     one_machine: bool = False
     reserved_ports: frozenset[int] = RESERVED_PORTS

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from varnish_gateway import api, ir
+from varnish_gateway.translate import extras
 from varnish_gateway.translate.conditions import Problem
 
 if TYPE_CHECKING:
@@ -34,13 +35,23 @@ def read(parameters: api.GatewayClassParameters, view: View) -> Configured:
     """Return what the parameters ask for."""
     spec = parameters.spec
     vcl = _user_vcl(spec.user_vcl_config_map_ref, view) if spec.user_vcl_config_map_ref else None
-    problem = _refused_argument(spec) or _refused_logging(spec)
-    if problem is None and isinstance(vcl, ir.UserVclUnavailable):
-        problem = _invalid(vcl.reason)
-    logging = ir.Logging(spec.logging.mode, spec.logging.format, spec.logging.extra_args) if spec.logging else None
-    if problem is not None:
-        return Configured(None, vcl, problem)
-    return Configured(ir.Parameters(spec.varnishd_extra_args, logging), vcl)
+    refusal = _refused_argument(spec) or _refused_logging(spec) or _refused_scaling(spec) or extras.clash(spec)
+    if refusal is None and isinstance(vcl, ir.UserVclUnavailable):
+        refusal = vcl.reason
+    if refusal is not None:
+        return Configured(None, vcl, Problem("InvalidParameters", refusal))
+    return Configured(_understood(spec), vcl)
+
+
+def _understood(spec: ParametersSpec) -> ir.Parameters:
+    """Return the parameters for those who carry them out; fields have the same names there."""
+    fields = {name: getattr(spec, name) for name in ir.Parameters.__struct_fields__}
+    fields["service"] = ir.ServiceParameters(**structs.asdict(spec.service))
+    if spec.logging is not None:
+        fields["logging"] = ir.Logging(**structs.asdict(spec.logging))
+    if spec.autoscaling is not None:
+        fields["autoscaling"] = ir.Autoscaling(**structs.asdict(spec.autoscaling))
+    return ir.Parameters(**fields)
 
 
 def _user_vcl(ref: ConfigMapRef, view: View) -> ir.UserVcl | ir.UserVclUnavailable:
@@ -58,18 +69,29 @@ def _user_vcl(ref: ConfigMapRef, view: View) -> ir.UserVcl | ir.UserVclUnavailab
     return ir.UserVcl(source, text)
 
 
-def _refused_argument(spec: ParametersSpec) -> Problem | None:
+def _refused_argument(spec: ParametersSpec) -> str | None:
     for argument in spec.varnishd_extra_args:
         if argument.startswith(OWN_ARGUMENTS):
-            return _invalid(f"varnishdExtraArgs: {argument[:2]} is set by the gateway itself; remove it")
+            return f"varnishdExtraArgs: {argument[:2]} is set by the gateway itself; remove it"
+        if ";" in argument:
+            return f"varnishdExtraArgs: {argument} holds a semicolon, which separates arguments; remove it"
     return None
 
 
-def _refused_logging(spec: ParametersSpec) -> Problem | None:
+def _refused_logging(spec: ParametersSpec) -> str | None:
     if spec.logging is None or spec.logging.mode in LOGGING_MODES:
         return None
-    return _invalid(f"logging.mode: {spec.logging.mode} is not one of {', '.join(LOGGING_MODES)}")
+    return f"logging.mode: {spec.logging.mode} is not one of {', '.join(LOGGING_MODES)}"
 
 
-def _invalid(message: str) -> Problem:
-    return Problem("InvalidParameters", message)
+def _refused_scaling(spec: ParametersSpec) -> str | None:
+    if spec.autoscaling is None:
+        return None
+    if spec.replicas is not None:
+        return "replicas: autoscaling decides how many pods there are; remove one of the two"
+    if spec.autoscaling.min_replicas > spec.autoscaling.max_replicas:
+        return "autoscaling: minReplicas is greater than maxReplicas; lower it"
+    asked = spec.resources
+    if asked is not None and not any("cpu" in (asked.get(kind) or {}) for kind in ("requests", "limits")):
+        return "autoscaling: it reckons with the CPU that a pod asks for; add resources.requests.cpu"
+    return None

@@ -15,29 +15,48 @@ if TYPE_CHECKING:
 
     from varnish_gateway.ir import Address, Condition, GatewayStatus
 
+LISTENER_REASONS = ("Invalid", "Pending")
+"""Why a listener is not programmed; the others are about a Gateway as a whole."""
+
 
 def with_programmed(
-    status: GatewayStatus, *, served: bool, message: str = "", addresses: Sequence[Address] = ()
+    status: GatewayStatus,
+    *,
+    served: bool,
+    message: str = "",
+    reason: str = "Pending",
+    addresses: Sequence[Address] = (),
 ) -> GatewayStatus:
-    """Return the status of a Gateway whose configuration is served, or not yet, as the message says."""
+    """Return the status of a Gateway whose configuration is served, or not, as reason and message say.
+
+    Listeners know fewer reasons than Gateways: one that is not served by itself is Pending.
+    """
     return structs.replace(
         status,
         addresses=tuple(addresses),
-        conditions=_completed(status.conditions, served=served, message=message),
+        conditions=_completed(status.conditions, served=served, reason=reason, message=message),
         listeners=tuple(
-            structs.replace(listener, conditions=_completed(listener.conditions, served=served, message=message))
+            structs.replace(
+                listener,
+                conditions=_completed(
+                    listener.conditions,
+                    served=served,
+                    reason=reason if reason in LISTENER_REASONS else "Pending",
+                    message=message,
+                ),
+            )
             for listener in status.listeners
         ),
     )
 
 
-def _completed(conditions: Sequence[Condition], *, served: bool, message: str) -> tuple[Condition, ...]:
-    return tuple(_complete(condition, served=served, message=message) for condition in conditions)
+def _completed(conditions: Sequence[Condition], *, served: bool, reason: str, message: str) -> tuple[Condition, ...]:
+    return tuple(_complete(condition, served=served, reason=reason, message=message) for condition in conditions)
 
 
-def _complete(condition: Condition, *, served: bool, message: str) -> Condition:
+def _complete(condition: Condition, *, served: bool, reason: str, message: str) -> Condition:
     if condition.type != "Programmed" or condition.status != "Unknown":
         return condition
     if served:
         return structs.replace(condition, status="True", reason="Programmed", message=message)
-    return structs.replace(condition, status="False", reason="Pending", message=message or condition.message)
+    return structs.replace(condition, status="False", reason=reason, message=message or condition.message)

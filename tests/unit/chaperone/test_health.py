@@ -1,6 +1,7 @@
 """Questions about health, to a data plane of a few lines."""
 
 import json
+from datetime import UTC, datetime
 
 import aiohttp
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from varnish_gateway.chaperone.dataplane import Served
 from varnish_gateway.chaperone.events import Bus
 from varnish_gateway.chaperone.health import HealthServer
-from varnish_gateway.chaperone.settings import Address
+from varnish_gateway.chaperone.source import SourceState
+from varnish_gateway.environment import Address
 
 
 class DataPlane:
@@ -37,9 +39,24 @@ class DataPlane:
         )
 
 
+class Cluster:
+    """A source that says what it was told to say."""
+
+    def __init__(self):
+        self.state = SourceState()
+
+    def metrics(self):
+        yield "vgw_something 1"
+
+
 @pytest.fixture
-async def ask():
-    server = HealthServer(DataPlane())
+def source():
+    return Cluster()
+
+
+@pytest.fixture
+async def ask(source):
+    server = HealthServer(DataPlane(), source)
     await server.start(Address("127.0.0.1", 0))
 
     async def get(path: str) -> tuple[int, str]:
@@ -72,3 +89,22 @@ async def test_metrics_do_not_need_ghost(ask):
     assert status == 200
     assert "vgw_ready 1" in text
     assert "vgw_route_requests_total{" not in text
+    assert text.endswith("vgw_something 1\n")
+
+
+@pytest.mark.parametrize(
+    ("state", "up_to_date"),
+    [
+        (SourceState(troubles=("t",), away_since=datetime(2026, 1, 1, tzinfo=UTC)), True),
+        (SourceState(problems=("p",)), False),
+        (SourceState(is_read=False), False),
+    ],
+    ids=["away", "wrong", "from-disk"],
+)
+async def test_a_source_in_trouble_is_told_and_leaves_it_ready(ask, source, state, up_to_date):
+    source.state = state
+    status, text = await ask("/ready")
+    told = json.loads(text)
+    assert (status, told["ready"], told["upToDate"]) == (200, True, up_to_date)
+    assert (told["problems"], told["troubles"]) == (list(state.problems), list(state.troubles))
+    assert told["awaySince"] == ("2026-01-01T00:00:00Z" if state.away_since else None)

@@ -179,3 +179,47 @@ def test_the_incremental_result_equals_the_result_from_scratch(history):
         pieces |= named
     pools = {name: pool for name, pool in pools.items() if pool is not None}
     assert pools == Join().update(routing, pieces)
+
+
+def remembered(*addresses):
+    return {"n/tea:80": tuple(wire.Endpoint(address=address, port=8080) for address in addresses)}
+
+
+def addresses_of(pools):
+    return [endpoint.address for endpoint in pools["n/tea:80"]]
+
+
+def test_a_remembered_pool_counts_until_its_namespace_is_listed():
+    join = Join()
+    assert addresses_of(join.update({0: shard(backend())}, remembered=remembered("10.0.0.9"))) == ["10.0.0.9"]
+    assert join.update(slices=slices(piece("10.0.0.1"))) == {}
+    assert join.update(listed=["other"]) == {}
+    assert addresses_of(join.update(listed=["n"])) == ["10.0.0.1"]
+
+
+def test_a_listed_namespace_without_endpoints_empties_its_pools():
+    join = Join()
+    join.update({0: shard(backend())}, remembered=remembered("10.0.0.9"))
+    assert join.update(listed=["n"]) == {"n/tea:80": ()}
+
+
+def test_a_remembered_pool_survives_that_a_route_leaves_and_returns():
+    join = Join()
+    join.update({0: shard(backend())}, remembered=remembered("10.0.0.9"))
+    assert join.update({0: None}) == {"n/tea:80": None}
+    assert addresses_of(join.update({0: shard(backend())})) == ["10.0.0.9"]
+
+
+def test_a_pool_that_was_not_remembered_takes_what_is_known():
+    join = Join()
+    join.update({0: shard(backend())}, remembered=remembered("10.0.0.9"))
+    pools = join.update({1: shard(backend(service="n/milk"))}, slices(piece("10.0.0.2", name="m", service="milk")))
+    assert [endpoint.address for endpoint in pools["n/milk:80"]] == ["10.0.0.2"]
+
+
+def test_an_external_name_is_remembered_until_it_is_resolved():
+    join = Join()
+    pools = join.update({0: shard(backend(external="tea.example.com"))}, remembered=remembered("10.0.0.9"))
+    assert addresses_of(pools) == ["10.0.0.9"]
+    assert join.update(listed=["n"]) == {}
+    assert addresses_of(join.update(resolved={"tea.example.com": ("10.0.0.1",)})) == ["10.0.0.1"]

@@ -1,6 +1,6 @@
 from varnish_gateway.chaperone import events
 from varnish_gateway.chaperone.dataplane import Served
-from varnish_gateway.chaperone.metrics import EventCounters, page, sample
+from varnish_gateway.chaperone.metrics import EventCounters, page
 
 SERVED = Served(
     ready=True,
@@ -41,7 +41,3 @@ def test_events_and_routes_are_counted():
 
 def test_without_ghost_the_rest_is_told():
     assert "vgw_route" not in page(EventCounters(), SERVED, None)
-
-
-def test_labels_are_escaped():
-    assert sample("x", {"a": 'b"\\\n'}, 1) == 'x{a="b\\"\\\\\\n"} 1'

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.settings import Address, extra_arguments, from_environment
+from varnish_gateway.chaperone.settings import extra_arguments, from_environment
+from varnish_gateway.environment import Address
 
 SEED = {
     "NAMESPACE": "default",
@@ -71,6 +72,11 @@ def test_what_the_chaperone_sets_itself_is_refused(flag):
         ("HEALTH_ADDR", "8081"),
         ("DRAIN_SECONDS", "long"),
         ("DRAIN_SECONDS", "-1"),
+        ("DRAIN_DELAY_SECONDS", "soon"),
+        ("DRAIN_DELAY_SECONDS", "26"),
+        ("CONFIGMAP_NAME", "My/Map"),
+        ("SECRET_NAME", "-"),
+        ("NAMESPACE", "a b"),
         ("LOG_LEVEL", "loud"),
         ("VARNISH_HTTP_ADDR", "localhost"),
     ],
@@ -78,3 +84,15 @@ def test_what_the_chaperone_sets_itself_is_refused(flag):
 def test_a_bad_value_names_its_variable_and_what_to_write(variable, value):
     with pytest.raises(errors.BadSettings, match=rf"{variable}: .*{value}.*; write "):
         from_environment({variable: value})
+
+
+def test_a_configmap_is_a_cluster_and_leaves_time_for_new_connections():
+    assert from_environment({}).drain_delay_seconds == 0
+    settings = from_environment({"CONFIGMAP_NAME": "gw.1-vcl", "SECRET_NAME": "gw.1-tls"})
+    assert (settings.configmap_name, settings.secret_name) == ("gw.1-vcl", "gw.1-tls")
+    assert (settings.drain_seconds, settings.drain_delay_seconds) == (25, 5)
+
+
+def test_a_short_drain_has_a_short_delay():
+    settings = from_environment({"CONFIGMAP_NAME": "c", "DRAIN_SECONDS": "2"})
+    assert (settings.drain_seconds, settings.drain_delay_seconds) == (2, 2)

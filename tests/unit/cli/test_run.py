@@ -2,9 +2,9 @@
 
 import pytest
 
-from varnish_gateway.chaperone.settings import Address
 from varnish_gateway.cli import run
 from varnish_gateway.cli.main import main
+from varnish_gateway.environment import Address
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from varnish_gateway.api import Key
-from varnish_gateway.emit.routing import PER_SHARD, Shards, shard_of
+from varnish_gateway.emit.routing import BYTES_PER_SHARD, PER_SHARD, Shards, shard_of
 from varnish_gateway.ir import wire
 
 
@@ -88,6 +89,25 @@ def test_a_route_at_the_boundary_does_not_reshuffle_everything():
     shards.update(routes=routes(*(f"r{n}" for n in range(PER_SHARD + 1))))
     assert len(shards.update(routes={key("r0"): None})) == 1
     assert len(shards.update(routes=routes("r0"))) == 1
+
+
+def test_large_routes_get_more_shards_so_that_each_fits_into_a_config_map():
+    shards = Shards()
+    rule = wire.Rule(matches=(wire.Match(path=wire.PathMatch("exact", "/" + "x" * 300_000)),))
+    large = {key(f"r{n}"): replace(route(f"r{n}"), rules=(rule,)) for n in range(8)}
+    changed = shards.update(routes=large)
+    assert len(shards) > 1
+    assert all(len(text) < BYTES_PER_SHARD + 1000 for text in changed.values())
+    assert len(shards.update(routes={key("r0"): None})) == 1, "it does not shrink as long as the bytes need the shards"
+    shards.update(routes=dict.fromkeys(large))
+    assert len(shards) == 1
+
+
+def test_one_route_that_is_too_large_by_itself_does_not_multiply_shards():
+    shards = Shards()
+    rule = wire.Rule(matches=(wire.Match(path=wire.PathMatch("exact", "/" + "x" * 2 * BYTES_PER_SHARD)),))
+    shards.update(routes={key("r"): replace(route("r"), rules=(rule,))})
+    assert len(shards) == 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 3)), max_size=400))

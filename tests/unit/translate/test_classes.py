@@ -1,7 +1,7 @@
 from unit.translate.objects import VARNISH_API, obj, view_of
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
-from varnish_gateway.translate.classes import FEATURES, Class, translate_class
+from varnish_gateway.translate.classes import CLUSTER_FEATURES, FEATURES, Class, translate_class
 from varnish_gateway.translate.options import CONTROLLER, Options
 
 PARAMETERS = obj("GatewayClassParameters", "p", group=VARNISH_API, spec={"varnishdExtraArgs": ["-p", "a=b"]})
@@ -26,8 +26,24 @@ def test_a_class_of_ours():
 
 
 def test_features_are_sorted():
-    names = [feature["name"] for feature in FEATURES]
-    assert names == sorted(names)
+    for features in (FEATURES, CLUSTER_FEATURES):
+        names = [feature["name"] for feature in features]
+        assert names == sorted(names)
+
+
+def test_a_cluster_has_more_features():
+    asked = obj("GatewayClass", "varnish", spec={"controllerName": CONTROLLER})
+    options = Options(addresses="load-balancer")
+    got = translate_class(Key("GatewayClass", "", "varnish"), options, view_of(asked))
+    assert got.status.supported_features == CLUSTER_FEATURES
+
+
+def test_other_classes_of_our_controller_are_ours_unless_there_is_only_one():
+    asked = obj("GatewayClass", "second", spec={"controllerName": CONTROLLER})
+    key = Key("GatewayClass", "", "second")
+    assert translate_class(key, Options(), view_of(asked)) is not None
+    assert translate_class(key, Options(only_class=True), view_of(asked)) is None
+    assert translate_class(key, Options(only_class=True, class_name="second"), view_of(asked)) is not None
 
 
 def test_a_class_of_another_controller():

@@ -50,3 +50,63 @@ def test_user_vcl_that_can_not_be_had():
     assert missing.problem.reason == "InvalidParameters"
     assert Key("ConfigMap", "team", "vcl") in view.seen
     assert "no key user.vcl" in ask(vcl(), **REF).problem.message
+
+
+def test_everything_is_handed_on():
+    spec = {
+        "image": "example.com/gateway:1",
+        "autoscaling": {"minReplicas": 2, "maxReplicas": 5, "targetCPUUtilizationPercentage": 50},
+        "logging": {"mode": "varnishlog", "image": "example.com/log:1"},
+        "resources": {"requests": {"cpu": "1"}},
+        "podDisruptionBudget": {"minAvailable": 1},
+        "topologySpreadConstraints": [{"maxSkew": 1}],
+        "service": {"type": "NodePort", "labels": {"a": "b"}, "externalTrafficPolicy": "Local"},
+        "affinity": {"nodeAffinity": {}},
+        "tolerations": [{"key": "edge"}],
+        "nodeSelector": {"pool": "edge"},
+        "podAnnotations": {"a": "b"},
+        "priorityClassName": "high",
+        "extraVolumes": [{"name": "geo"}],
+        "extraVolumeMounts": [{"name": "geo", "mountPath": "/geo"}],
+        "extraInitContainers": [{"name": "first", "image": "example.com/first:1"}],
+    }
+    assert ask(**spec).parameters == ir.Parameters(
+        image="example.com/gateway:1",
+        autoscaling=ir.Autoscaling(max_replicas=5, min_replicas=2, target_cpu_utilization=50),
+        logging=ir.Logging("varnishlog", image="example.com/log:1"),
+        resources={"requests": {"cpu": "1"}},
+        pod_disruption_budget={"minAvailable": 1},
+        topology_spread_constraints=({"maxSkew": 1},),
+        service=ir.ServiceParameters(type="NodePort", labels={"a": "b"}, external_traffic_policy="Local"),
+        affinity={"nodeAffinity": {}},
+        tolerations=({"key": "edge"},),
+        node_selector={"pool": "edge"},
+        pod_annotations={"a": "b"},
+        priority_class_name="high",
+        extra_volumes=({"name": "geo"},),
+        extra_volume_mounts=({"name": "geo", "mountPath": "/geo"},),
+        extra_init_containers=({"name": "first", "image": "example.com/first:1"},),
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({"varnishdExtraArgs": ["a;b"]}, "varnishdExtraArgs: a;b holds a semicolon"),
+        ({"replicas": 1, "autoscaling": {"maxReplicas": 2}}, "remove one of the two"),
+        ({"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}, "minReplicas is greater"),
+        ({"autoscaling": {"maxReplicas": 2}, "resources": {"requests": {"memory": "1Gi"}}}, "resources.requests.cpu"),
+        ({"extraVolumes": [{"name": "tmp"}]}, "extraVolumes: the name tmp"),
+    ],
+)
+def test_what_can_not_be_done(spec: dict, complaint: str):
+    got = ask(**spec)
+    assert got.problem.reason == "InvalidParameters"
+    assert complaint in got.problem.message
+    assert got.parameters is None
+
+
+@pytest.mark.parametrize("resources", [None, {"requests": {"cpu": "1"}}, {"limits": {"cpu": "1"}}])
+def test_autoscaling_with_a_request_for_cpu(resources: dict | None):
+    spec = {"resources": resources} if resources else {}
+    assert ask(autoscaling={"maxReplicas": 2}, **spec).problem is None

@@ -34,6 +34,13 @@ def test_not_served_says_why():
     assert programmed(got.listeners[0]) == ("False", "Pending", "VCL does not compile")
 
 
+def test_a_reason_of_the_gateway_is_not_one_of_its_listeners():
+    got = with_programmed(status(), served=False, reason="AddressNotUsable", message="192.0.2.1 is not to be had")
+    assert programmed(got) == ("False", "AddressNotUsable", "192.0.2.1 is not to be had")
+    assert programmed(got.listeners[0]) == ("False", "Pending", "192.0.2.1 is not to be had")
+    assert programmed(with_programmed(status(), served=False, reason="Invalid").listeners[0])[1] == "Invalid"
+
+
 def test_only_programmed_changes():
     before, after = status(), with_programmed(status(), served=True)
     assert [each for each in before.conditions if each.type != "Programmed"] == [

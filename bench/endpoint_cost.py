@@ -1,0 +1,110 @@
+"""How long a change of one endpoint among 5,000 Services takes to reach traffic.
+
+A real API server, a chaperone in cluster mode under its own ServiceAccount, varnishd with ghost.
+A change counts from the moment at which an outside watcher sees the new EndpointSlice to the
+first answer of the other origin; a client asks without a pause, so an answer's time is in it.
+"""
+
+import asyncio
+import contextlib
+import http.client
+import statistics
+import time
+from pathlib import Path
+
+import lab
+from site_of_routes import WRITERS, Sightings
+
+from apiserver.chaperones import Chaperone, Gateway, pod_address
+from apiserver.cluster import Cluster
+from varnish_gateway.ir import wire
+from varnish_gateway.kube.client import Client
+
+SERVICES, SHARDS = 5_000, 128
+NAMESPACE = "bench"
+
+
+def measure(changes: int) -> dict[str, object]:
+    """Return the milliseconds from watch event to traffic."""
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(lab.open_directory())
+        address = stack.enter_context(pod_address())
+        origins = [
+            wire.Endpoint(
+                address=address, port=stack.enter_context(lab.origin(directory / name, body=name, host=address))
+            )
+            for name in ("blue", "green")
+        ]
+        (directory / "cluster").mkdir()
+        cluster = Cluster(directory / "cluster").start()
+        stack.callback(cluster.stop)
+        cluster.create_namespace(NAMESPACE)
+        taken = asyncio.run(_measure(cluster, directory, origins, changes))
+    return {
+        "milliseconds": [round(ms, 2) for ms in taken],
+        "median ms among 5,000 Services": round(statistics.median(taken), 2),
+    }
+
+
+async def _measure(cluster: Cluster, directory: Path, origins: list[wire.Endpoint], changes: int) -> list[float]:
+    gateway = Gateway(cluster, NAMESPACE)
+    token = gateway.grant(shards=SHARDS)
+    gateway.write(*(f"{NAMESPACE}/{_name(number)}" for number in range(SERVICES)), shards=SHARDS)
+    async with cluster.client() as client:
+        await _write_slices(client, origins[0])
+        chaperone = Chaperone(gateway, token, directory)
+        async with chaperone.running(), Sightings(client).of("EndpointSlice") as watcher:
+            await asyncio.to_thread(_ask_until, chaperone.port, _name(SERVICES - 1), "blue")
+            return [
+                await _switch(gateway, chaperone, watcher, (turn * 487) % SERVICES, origins[1])
+                for turn in range(changes)
+            ]
+
+
+async def _write_slices(client: Client, endpoint: wire.Endpoint) -> None:
+    left = iter(range(SERVICES))
+
+    async def write() -> None:
+        for number in left:
+            name = _name(number)
+            document = {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {
+                    "name": name,
+                    "namespace": NAMESPACE,
+                    "labels": {"kubernetes.io/service-name": name},
+                },
+                "addressType": "IPv4",
+                "ports": [{"name": "", "port": endpoint.port}],
+                "endpoints": [{"addresses": [endpoint.address], "conditions": {"ready": True}}],
+            }
+            await client.create(document, manager="test")
+
+    await asyncio.gather(*(write() for _ in range(WRITERS)))
+
+
+async def _switch(
+    gateway: Gateway, chaperone: Chaperone, watcher: Sightings, number: int, endpoint: wire.Endpoint
+) -> float:
+    """Point a Service to the other origin; return the milliseconds from the watch event to its first answer."""
+    name = _name(number)
+    seen = watcher.when(lambda found: found["metadata"]["name"] == name)
+    answered = asyncio.create_task(asyncio.to_thread(_ask_until, chaperone.port, name, "green"))
+    await asyncio.to_thread(gateway.write_endpoints, f"{NAMESPACE}/{name}", endpoint)
+    return (await answered - await seen) * 1000
+
+
+def _ask_until(port: int, host: str, wanted: str) -> float:
+    deadline = time.perf_counter() + 60
+    while time.perf_counter() < deadline:
+        with contextlib.suppress(OSError), contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as link:
+            while time.perf_counter() < deadline:
+                link.request("GET", "/", headers={"Host": host})
+                if link.getresponse().read().decode() == wanted:
+                    return time.perf_counter()
+    raise RuntimeError(f"{host} was never answered by {wanted}")
+
+
+def _name(number: int) -> str:
+    return f"s{number:05}"

@@ -1,0 +1,123 @@
+"""A real API server with many routes in it, and an operator on them.
+
+Everything comes from the tests' own harness; every process that is started here is stopped here.
+"""
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lab
+import msgspec
+
+sys.path.insert(0, str(lab.ROOT / "tests"))
+
+from apiserver.cluster import Cluster
+from apiserver.operators import Operator, gateway, gateway_class, path_of, route, service
+from varnish_gateway.kube.client import Client
+from varnish_gateway.kube.resources import RESOURCES
+
+NAMESPACE, GATEWAY, CLASS = "bench", "gw", "varnish"
+WRITERS = 32
+ANSWER_SECONDS = 60.0
+
+
+class Site:
+    """One cluster. ``operator`` runs while it is open."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self.directory = directory
+        self.cluster = Cluster(directory)
+        self.operator: Operator
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        self.cluster.start()
+        try:
+            self.cluster.create_namespace(NAMESPACE)
+            self.operator = Operator(self.cluster, self.directory, class_name=CLASS).start()
+            try:
+                yield
+            finally:
+                self.operator.stop()
+        finally:
+            self.cluster.stop()
+
+    async def set_up(self, client: Client, routes: int) -> None:
+        """Make a Gateway, and routes to a Service each."""
+        for document in (gateway_class(CLASS), gateway(NAMESPACE, GATEWAY, CLASS)):
+            await client.create(document, manager="bench")
+        await self.add(client, range(routes), service)
+        await self.add(client, range(routes), lambda *names: route(*names, GATEWAY))
+        await asyncio.to_thread(self.operator.settled)
+
+    async def add(self, client: Client, numbers: range, make: Callable[[str, str], dict[str, Any]]) -> None:
+        """Create an object for each number, as quickly as the API server takes them."""
+        left = iter(numbers)
+
+        async def write() -> None:
+            for number in left:
+                await client.create(make(NAMESPACE, name(number)), manager="bench")
+
+        await asyncio.gather(*(write() for _ in range(WRITERS)))
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of the operator so far."""
+        fields = Path(f"/proc/{self.operator.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / lab.TICK
+
+    def megabytes(self) -> float:
+        """Return the memory of the operator."""
+        status = Path(f"/proc/{self.operator.pid}/status").read_text()
+        return round(int(status.partition("VmRSS:")[2].split()[0]) / 1024, 1)
+
+
+def name(number: int) -> str:
+    return f"r{number:05}"
+
+
+class Sightings:
+    """Watches kinds of objects in the namespace and notes when each change became visible."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._waiting: list[tuple[Callable[[dict[str, Any]], bool], asyncio.Future[float]]] = []
+
+    @contextlib.asynccontextmanager
+    async def of(self, *kinds: str) -> AsyncIterator["Sightings"]:
+        tasks = [asyncio.create_task(self._watch(kind)) for kind in kinds]
+        await asyncio.sleep(0.5)  # until they are connected; nothing is measured before
+        try:
+            yield self
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def when(self, is_it: Callable[[dict[str, Any]], bool]) -> "asyncio.Future[float]":
+        """Return a future for the moment at which such an object is seen."""
+        seen: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self._waiting.append((is_it, seen))
+        return seen
+
+    async def _watch(self, kind: str) -> None:
+        path = RESOURCES[kind].path(NAMESPACE)
+        listed = msgspec.json.decode(await self._client.read(f"{path}?limit=1"))
+        start = f"{path}?watch=1&resourceVersion={listed['metadata']['resourceVersion']}"
+        async for lines in self._client.lines(start, silence=600):
+            now = time.perf_counter()
+            for line in lines:
+                self._note(msgspec.json.decode(line)["object"], now)
+
+    def _note(self, found: dict[str, Any], now: float) -> None:
+        for is_it, seen in self._waiting:
+            if not seen.done() and is_it(found):
+                seen.set_result(now)
+        self._waiting = [(is_it, seen) for is_it, seen in self._waiting if not seen.done()]
+
+
+__all__ = ["GATEWAY", "NAMESPACE", "Sightings", "Site", "name", "path_of", "route", "service"]

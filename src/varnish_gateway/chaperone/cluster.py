@@ -1,0 +1,312 @@
+"""A chaperone's configuration from a cluster.
+
+In:   the Gateway's ConfigMap, by name: main.vcl, routing.json (shard 0) and, where there are
+more shards, shards.json, which names them; EndpointSlices of the namespaces that routing names.
+Out:  Changes for the data plane. Nothing is applied before VCL, routing and the first lists
+are there; from then on the last good configuration stays, whatever becomes of its sources.
+
+What served last is on disk. It serves at once after a restart; what the API server says takes
+over piece by piece, and pools keep their endpoints until those of their namespace are listed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+
+import msgspec
+from msgspec import Struct
+
+from varnish_gateway import errors
+from varnish_gateway.api import EndpointSlice, Key
+from varnish_gateway.chaperone import events
+from varnish_gateway.chaperone.dataplane import Change, DataPlane
+from varnish_gateway.chaperone.ghostfiles import Pools, content_hash
+from varnish_gateway.chaperone.lastgood import LastGood
+from varnish_gateway.chaperone.settings import Settings
+from varnish_gateway.chaperone.shards import Shelf, check_fits, read_index, read_shard
+from varnish_gateway.chaperone.slicewatch import SliceWatches
+from varnish_gateway.chaperone.source import SourceState
+from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING
+from varnish_gateway.ir import wire
+from varnish_gateway.kube.client import Client
+from varnish_gateway.kube.reflector import Changes, Reflector
+from varnish_gateway.kube.resources import RESOURCES
+from varnish_gateway.prometheus import family
+
+SHARDS_AT_ONCE = 16
+FIRST_RETRY_SECONDS = 0.1
+LAST_RETRY_SECONDS = 5.0
+TOLD_PROBLEMS = 5
+CHECK_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class _Metadata(Struct, frozen=True):
+    annotations: dict[str, str] = {}
+
+
+class GatewayMap(Struct, frozen=True):
+    """A ConfigMap with what we read of it."""
+
+    metadata: _Metadata
+    data: dict[str, str] = {}
+
+
+_decode_map = msgspec.json.Decoder(GatewayMap).decode
+
+
+class ClusterFeed:
+    """``run`` feeds the data plane until it is cancelled."""
+
+    def __init__(self, settings: Settings, client: Client, data_plane: DataPlane) -> None:
+        self._namespace, self._name = settings.namespace, settings.configmap_name
+        self._client = client
+        self._data_plane = data_plane
+        self._last = LastGood(settings.work_dir / "last", f"{self._namespace}/{self._name}")
+        self._shelf = Shelf()
+        self._pending = _Pending()
+        self._work = asyncio.Event()  # there is something to apply
+        self._news = asyncio.Event()  # the ConfigMap wants a look
+        self._said: GatewayMap | None = None
+        self._serving = False
+        self._slots = asyncio.Semaphore(SHARDS_AT_ONCE)
+        self._problems: tuple[str, ...] = ()
+        self._away_since: datetime | None = None
+        self._watches = SliceWatches(client, self._take_slices, self._take_listed)
+        mine = partial(Reflector, client, decode=_decode_map, namespace=settings.namespace)
+        self._config = mine(resource=RESOURCES["ConfigMap"], name=self._name, deliver=self._hear)
+        self._secret = None
+        if settings.secret_name:  # certificates will come with it
+            self._secret = mine(resource=RESOURCES["Secret"], name=settings.secret_name, deliver=_ignore)
+
+    async def run(self) -> None:
+        """Feed the data plane; a bug of ours in any part ends all of it."""
+        async with asyncio.TaskGroup() as tasks:
+            self._watches.begin(tasks)
+            try:
+                self._restore()
+                tasks.create_task(self._config.run())
+                if self._secret is not None:
+                    tasks.create_task(self._secret.run())
+                tasks.create_task(self._look_when_listed())
+                tasks.create_task(self._notice_absence())
+                tasks.create_task(self._apply_forever())
+                await self._configure_forever()
+            finally:
+                self._watches.close()
+
+    @property
+    def state(self) -> SourceState:
+        """How the cluster stands as a source."""
+        own = [] if self._config.problem is None else [(self._namespace, self._config.problem)]
+        troubles = [f"namespace {namespace}: {problem}" for namespace, problem in (*own, *self._watches.problems)]
+        return SourceState(self._config.synced.is_set(), self._problems, _few(troubles), self._away_since)
+
+    def metrics(self) -> Iterator[str]:
+        """Return lines for /metrics."""
+        away = 0.0 if self._away_since is None else (_now() - self._away_since).total_seconds()
+        help_text = "How long the API server has not answered."
+        yield from family("vgw_api_server_away_seconds", "gauge", help_text, [({}, away)])
+        help_text = "Namespaces whose EndpointSlices are watched."
+        yield from family("vgw_watched_namespaces", "gauge", help_text, [({}, len(self._watches))])
+        yield from self._client.metrics.lines()
+
+    # -- from disk ---------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        """Serve what served last, if it is there."""
+        if (kept := self._last.load()) is None:
+            return
+        try:
+            shards = {
+                number: read_shard(content, number, f"shard {number} on disk", self._namespace)
+                for number, content in kept.routing.items()
+            }
+        except errors.BadDocument as error:
+            log.warning("the last configuration on disk is not usable: %s", error)
+            return
+        self._shelf = Shelf(shards)
+        self._pending.vcl, self._pending.generation = kept.vcl, kept.generation
+        self._pending.routing |= kept.routing
+        self._pending.remembered |= kept.pools
+        self._serving = True
+        self._data_plane.bus.publish(events.Restored(generation=kept.generation))
+        self._watches.want(self._shelf.namespaces)
+        self._work.set()
+
+    # -- what comes in -----------------------------------------------------------------
+
+    def _hear(self, changes: Changes[GatewayMap]) -> None:
+        for said in changes.values():
+            self._said = said
+        self._news.set()
+
+    async def _look_when_listed(self) -> None:
+        """Look at a ConfigMap that is not there, too."""
+        await self._config.synced.wait()
+        self._news.set()
+
+    async def _notice_absence(self) -> None:
+        """Know since when the API server has not answered."""
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            away = self._config.unanswered
+            if away and self._away_since is None:
+                self._away_since = _now()
+                self._data_plane.bus.publish(events.SourceLost(reason=self._config.problem or ""))
+            elif not away and self._away_since is not None:
+                absence, self._away_since = _now() - self._away_since, None
+                self._data_plane.bus.publish(events.SourceBack(seconds=absence.total_seconds()))
+
+    def _take_slices(self, changes: Changes[EndpointSlice]) -> None:
+        self._pending.slices |= changes
+        self._work.set()
+
+    def _take_listed(self, namespace: str) -> None:
+        self._pending.listed.add(namespace)
+        self._work.set()
+
+    # -- what the ConfigMap says -------------------------------------------------------
+
+    async def _configure_forever(self) -> None:
+        delay, retry = FIRST_RETRY_SECONDS, None
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if retry is not None:
+                retry.cancel()
+            self._tell(await self._configure(self._said))
+            if self._problems:
+                retry = asyncio.get_running_loop().call_later(delay, self._news.set)
+                delay = min(2 * delay, LAST_RETRY_SECONDS)
+            else:
+                delay = FIRST_RETRY_SECONDS
+
+    async def _configure(self, said: GatewayMap | None) -> list[str]:
+        """Take in what the ConfigMap says; return what stands against it."""
+        if said is None:
+            return [f"ConfigMap {self._namespace}/{self._name} does not exist"]
+        problems = [] if said.data.get(MAIN_VCL) else [f"{self._source(MAIN_VCL)}: there is none yet"]
+        self._pending.vcl = said.data.get(MAIN_VCL) or self._pending.vcl
+        problems += await self._take_routing(said)
+        if not problems:
+            self._pending.generation = said.metadata.annotations.get(GENERATION)
+            self._serving = True
+        self._work.set()
+        return problems
+
+    async def _take_routing(self, said: GatewayMap) -> list[str]:
+        """Let routing serve as far as it fits together; return what stands against the rest."""
+        problems: list[str] = []
+        try:
+            index = self._read_own(said)
+            problems += await self._fetch(index)
+            arriving = self._shelf.arriving(index)
+        except errors.BadDocument as error:
+            return [*problems, str(error)]
+        self._watches.want(self._shelf.namespaces | arriving)
+        await self._watches.settle(serving=self._serving)
+        self._pending.routing |= self._shelf.take(index)
+        self._watches.want(self._shelf.namespaces)
+        return problems
+
+    def _read_own(self, said: GatewayMap) -> wire.Index:
+        """Read what the ConfigMap itself holds of routing."""
+        index = read_index(said.data.get(INDEX), self._source(INDEX))
+        if ROUTING not in said.data:
+            raise errors.BadDocument(f"{self._source(ROUTING)}: there is none yet")
+        text = said.data[ROUTING].encode()
+        shard = self._shelf.known(0, content_hash(text)) or read_shard(text, 0, self._source(ROUTING), self._namespace)
+        check_fits(shard, index, self._source(ROUTING))
+        self._shelf.put(0, shard)
+        return index
+
+    async def _fetch(self, index: wire.Index) -> list[str]:
+        """Get the shards that changed; return why some could not be had."""
+        answers = await asyncio.gather(*(self._fetch_shard(number, index) for number in self._shelf.wanting(index)))
+        return [problem for problem in answers if problem is not None]
+
+    async def _fetch_shard(self, number: int, index: wire.Index) -> str | None:
+        source = self._source(ROUTING, number)
+        try:
+            async with self._slots:
+                found = await self._client.get(
+                    RESOURCES["ConfigMap"], f"{self._name}-{number}", namespace=self._namespace
+                )
+            text = _decode_map(found).data.get(ROUTING, "").encode()
+            shard = read_shard(text, number, source, self._namespace)
+            self._shelf.put(number, shard)
+            check_fits(shard, index, source)
+        except errors.KubernetesError as error:
+            return f"{source}: {error}"
+        except errors.BadDocument as error:
+            return str(error)
+        return None
+
+    def _source(self, key: str, shard: int = 0) -> str:
+        return f"ConfigMap {self._namespace}/{self._name}{f'-{shard}' if shard else ''}, {key}"
+
+    # -- what goes out -----------------------------------------------------------------
+
+    async def _apply_forever(self) -> None:
+        """Apply what came in; whatever comes while a change is on its way is the next one."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            if not self._serving:
+                continue
+            await self._data_plane.apply(self._pending.take())
+            if (in_force := self._data_plane.in_force) is not None:
+                self._last.save(in_force)
+
+    def _tell(self, problems: Iterable[str]) -> None:
+        """Remember what stands against what the cluster says; publish it where it is news."""
+        before, self._problems = self._problems, _few(problems)
+        if self._problems and self._problems != before:
+            self._data_plane.bus.publish(events.SourceProblems(problems=self._problems))
+
+
+class _Pending:
+    """What came in and is not applied yet."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.vcl: str | None = None
+        self.routing: dict[int, bytes | None] = {}
+        self.slices: dict[Key, EndpointSlice | None] = {}
+        self.remembered: Pools = {}
+        self.listed: set[str] = set()
+        self.generation: str | None = None
+
+    def take(self) -> Change:
+        """Return everything as one change and begin anew."""
+        change = Change(
+            vcl=self.vcl,
+            routing=self.routing,
+            slices=self.slices,
+            remembered=self.remembered,
+            listed=frozenset(self.listed),
+            generation=self.generation,
+        )
+        self.clear()
+        return change
+
+
+def _few(problems: Iterable[str]) -> tuple[str, ...]:
+    """Return the first problems, and how many more there are."""
+    told = list(problems)
+    rest = len(told) - TOLD_PROBLEMS
+    return (*told[:TOLD_PROBLEMS], f"and {rest} more") if rest > 0 else tuple(told)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _ignore(_: object) -> None:
+    pass

@@ -1,0 +1,140 @@
+"""The last configuration that served, on disk, for a start without an API server.
+
+In:   what is in force, after every change.
+Out:  files that a later process reads: the VCL, routing shards and pools of endpoints.
+
+A change writes what it touches: files are named by their content, and ``last.json``, which
+names them all, is replaced last and in one step. Content is checked against its name when it
+is read, so that a disk which lost something is noticed; then there is no last configuration.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from varnish_gateway.chaperone.dataplane import InForce
+from varnish_gateway.chaperone.ghostfiles import Pools, content_hash
+from varnish_gateway.chaperone.workdir import write_readable
+from varnish_gateway.ir import wire
+
+NAMES = "last.json"
+_CONTENT_FILE = re.compile(r"(routing-(?P<shard>\d+)|endpoints-\d+|main)-(?P<hash>[0-9a-f]{16})\.(json|vcl)")
+
+log = logging.getLogger(__name__)
+
+
+class Last(Struct, frozen=True, forbid_unknown_fields=True):
+    """``owner`` is the ConfigMap that it came from: another one's configuration is not ours."""
+
+    version: Literal[1]
+    owner: str
+    vcl: str
+    routing: tuple[str, ...]
+    endpoints: tuple[str, ...]
+    generation: str | None = None
+
+
+class Kept(Struct, frozen=True):
+    """What served before: the VCL, routing by shard, and the endpoints of every pool."""
+
+    vcl: str
+    routing: Mapping[int, bytes]
+    pools: Pools
+    generation: str | None
+
+
+class LastGood:
+    """Owns a directory."""
+
+    def __init__(self, directory: Path, owner: str) -> None:
+        self._directory = directory
+        self._owner = owner
+        self._on_disk: set[str] = set()
+        self._written: Last | None = None
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def load(self) -> Kept | None:
+        """Return what served last, None if there is nothing that can be used. Sweep what is not needed."""
+        try:
+            last = self._read_names()
+            contents = {} if last is None else {name: self._read(name) for name in _files(last)}
+            kept = None if last is None else _kept(last, contents)
+        except (OSError, ValueError) as error:  # msgspec's errors and those of decoding are ValueErrors
+            log.warning("the last configuration on disk is not usable: %s", error)
+            last, kept, contents = None, None, {}
+        self._written, self._on_disk = last, set(contents)
+        self._sweep()
+        return kept
+
+    def save(self, in_force: InForce) -> None:
+        """Keep what is in force; quick where little or nothing changed. A disk that is full is no reason to stop."""
+        vcl = in_force.vcl.encode()
+        files = {**in_force.bundle.files, f"main-{content_hash(vcl)}.vcl": vcl}
+        last = _names(files, self._owner, in_force.generation)
+        if last == self._written:
+            return
+        try:
+            for name in files.keys() - self._on_disk:
+                write_readable(self._directory / name, files[name])
+                self._on_disk.add(name)
+            write_readable(self._directory / NAMES, msgspec.json.encode(last))
+        except OSError as error:
+            log.warning("can't keep the last configuration in %s: %s", self._directory, error.strerror)
+            return
+        self._written = last
+        for name in self._on_disk - files.keys():
+            (self._directory / name).unlink(missing_ok=True)
+        self._on_disk &= files.keys()
+
+    def _read_names(self) -> Last | None:
+        path = self._directory / NAMES
+        if not path.exists():
+            return None
+        last = msgspec.json.decode(path.read_bytes(), type=Last)
+        return last if last.owner == self._owner else None
+
+    def _read(self, name: str) -> bytes:
+        match = _CONTENT_FILE.fullmatch(name)
+        if match is None:
+            raise ValueError(f"{NAMES}: {name!r} is not the name of a file of ours")
+        content = (self._directory / name).read_bytes()
+        if content_hash(content) != match["hash"]:
+            raise ValueError(f"{name} holds something else than was written")
+        return content
+
+    def _sweep(self) -> None:
+        for path in self._directory.iterdir():
+            if path.name not in self._on_disk and (path.name != NAMES or self._written is None):
+                path.unlink()
+
+
+def _names(files: Mapping[str, bytes], owner: str, generation: str | None) -> Last:
+    def of(kind: str) -> tuple[str, ...]:
+        return tuple(name for name in files if name.startswith(f"{kind}-"))
+
+    (vcl,) = of("main")
+    return Last(1, owner, vcl, of("routing"), of("endpoints"), generation)
+
+
+def _files(last: Last) -> tuple[str, ...]:
+    return (last.vcl, *last.routing, *last.endpoints)
+
+
+def _kept(last: Last, contents: Mapping[str, bytes]) -> Kept:
+    pools: Pools = {}
+    for name in last.endpoints:
+        pools |= msgspec.json.decode(contents[name], type=wire.Endpoints).pools
+    routing = {_shard(name): contents[name] for name in last.routing}
+    return Kept(contents[last.vcl].decode(), routing, pools, last.generation)
+
+
+def _shard(name: str) -> int:
+    match = _CONTENT_FILE.fullmatch(name)
+    if match is None or match["shard"] is None:
+        raise ValueError(f"{NAMES}: {name!r} is not the name of a routing shard")
+    return int(match["shard"])

@@ -1,0 +1,142 @@
+"""The routing of a Gateway as it lies in ConfigMaps.
+
+In:   texts of shards, and the index that says which belong together.
+Out:  the shards that differ from those that serve, once all of them fit together.
+Pure. A change costs the shards that it touches.
+
+A shard may be newer than the index says, as the index is written last; it is taken if it is
+one of as many shards as the index has. Shards of another number belong to another index.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from varnish_gateway import errors
+from varnish_gateway.chaperone.ghostfiles import content_hash
+from varnish_gateway.chaperone.join import namespace_of
+from varnish_gateway.chaperone.version1 import routing_shard
+from varnish_gateway.ir import wire
+
+MOST_SHARDS = 8192
+
+_decode_routing = msgspec.json.Decoder(wire.Routing).decode
+_decode_index = msgspec.json.Decoder(wire.Index).decode
+
+
+class Shard(Struct, frozen=True):
+    """One shard; ``content`` is what ghost reads, ``hash`` that of the text as it was written."""
+
+    content: bytes
+    hash: str
+    shards: int
+    namespaces: frozenset[str]
+
+
+def read_shard(text: bytes, number: int, source: str, namespace: str) -> Shard:
+    """Return the shard of this number; BadDocument names source and what is wrong."""
+    content = routing_shard(text, source, namespace)
+    routing = _decode_routing(content)
+    if routing.shard != number:
+        raise errors.BadDocument(f"{source}: it is shard {routing.shard}, where shard {number} belongs")
+    return Shard(content, content_hash(text), routing.shards, frozenset(_namespaces(routing)))
+
+
+def read_index(text: str | None, source: str) -> wire.Index:
+    """Return the index; without one there is shard 0 alone."""
+    if text is None:
+        return wire.Index(version=2, shards=("",))
+    try:
+        index = _decode_index(text)
+    except msgspec.DecodeError as error:
+        raise errors.BadDocument(f"{source}: {error}") from error
+    if not 1 <= len(index.shards) <= MOST_SHARDS:
+        raise errors.BadDocument(f"{source}: {len(index.shards)} shards are not from 1 to {MOST_SHARDS}")
+    return index
+
+
+def check_fits(shard: Shard, index: wire.Index, source: str) -> None:
+    """Raise BadDocument if a shard belongs to another index."""
+    if shard.shards != len(index.shards):
+        raise errors.BadDocument(f"{source}: it is one of {shard.shards} shards, and the index has {len(index.shards)}")
+
+
+class Shelf:
+    """The shards that serve, and those that came for the next index."""
+
+    def __init__(self, serving: Mapping[int, Shard] | None = None) -> None:
+        self._serving = dict(serving or {})
+        self._fresh: dict[int, Shard] = {}
+        self._named = Counter(_each_namespace(self._serving.values()))
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """Namespaces whose EndpointSlices the serving shards need."""
+        return frozenset(self._named)
+
+    def known(self, number: int, digest: str) -> Shard | None:
+        """Return the shard with this text, if it is here already."""
+        places = (self._fresh.get(number), self._serving.get(number))
+        return next((shard for shard in places if shard is not None and shard.hash == digest), None)
+
+    def wanting(self, index: wire.Index) -> list[int]:
+        """Return the numbers of the shards beyond 0 that have to be asked for."""
+        return [number for number, digest in enumerate(index.shards) if number and self.known(number, digest) is None]
+
+    def put(self, number: int, shard: Shard) -> None:
+        """Keep a shard until an index takes it."""
+        self._fresh[number] = shard
+
+    def arriving(self, index: wire.Index) -> frozenset[str]:
+        """Return the namespaces that the shards of index need and the serving ones don't.
+
+        Raise BadDocument while they don't fit together.
+        """
+        changed = self._changed(index)
+        return frozenset(_each_namespace(shard for shard in changed.values() if shard)) - self.namespaces
+
+    def take(self, index: wire.Index) -> dict[int, bytes | None]:
+        """Let the shards of index serve; return what changed. Raise BadDocument while they don't fit together."""
+        changed = self._changed(index)
+        for number, shard in changed.items():
+            before = self._serving.pop(number, None)
+            if shard is not None:
+                self._serving[number] = shard
+                self._named.update(shard.namespaces)
+            if before is not None:
+                self._named.subtract(before.namespaces)
+        self._named = +self._named
+        self._fresh.clear()
+        return {number: shard.content if shard else None for number, shard in changed.items()}
+
+    def _changed(self, index: wire.Index) -> dict[int, Shard | None]:
+        """Return what differs from the serving shards; a fresh one that doesn't fit leaves the serving one."""
+        shards = len(index.shards)
+        changed: dict[int, Shard | None] = {number: None for number in self._serving if number >= shards}
+        for number in range(shards):
+            shard, before = self._choose(number, index.shards[number], shards), self._serving.get(number)
+            if shard is None:
+                raise errors.BadDocument(f"shard {number} of {shards} is not there yet")
+            if before is None or before.hash != shard.hash:
+                changed[number] = shard
+        return changed
+
+    def _choose(self, number: int, digest: str, shards: int) -> Shard | None:
+        places = (self._fresh.get(number), self._serving.get(number))
+        fitting = [shard for shard in places if shard is not None and shard.shards == shards]
+        return next((shard for shard in fitting if shard.hash == digest), fitting[0] if fitting else None)
+
+
+def _namespaces(routing: wire.Routing) -> Iterator[str]:
+    for route in routing.routes:
+        for rule in route.rules:
+            for backend in rule.backends:
+                if backend.service is not None and backend.external is None:
+                    yield namespace_of(backend.service)
+
+
+def _each_namespace(shards: Iterable[Shard]) -> Iterator[str]:
+    for shard in shards:
+        yield from shard.namespaces

@@ -1,0 +1,56 @@
+"""What a chaperone may read: its own ConfigMaps, its own Secret, EndpointSlices where its routing points.
+
+The Role names every object. EndpointSlices come from a ClusterRole that is bound in one
+namespace at a time, never cluster-wide.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from varnish_gateway.emit import names
+from varnish_gateway.emit.manifests.metadata import Manifest, head, head_in
+from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
+
+RBAC = "rbac.authorization.k8s.io"
+FEWEST_SHARD_NAMES = 16
+FOLLOW = ("get", "list", "watch")
+
+
+def access(shape: GatewayShape, installation: Installation) -> Iterator[Manifest]:
+    """Yield the ServiceAccount and what it may do."""
+    name = names.workload(shape.name)
+    # The pod mounts a token into the one container that needs it.
+    yield {**head(shape, "v1", "ServiceAccount", name), "automountServiceAccountToken": False}
+    yield {**head(shape, f"{RBAC}/v1", "Role", name), "rules": _rules(shape)}
+    yield {**head(shape, f"{RBAC}/v1", "RoleBinding", name), **_bound(shape, "Role", name)}
+    for namespace in sorted(shape.endpoint_namespaces):
+        yield _endpoints(shape, namespace, installation.chaperone_role)
+
+
+def shard_names(shape: GatewayShape) -> list[str]:
+    """Return the ConfigMaps of further shards, also of those to come: growth need not wait for a Role."""
+    foreseen = max(FEWEST_SHARD_NAMES, 2 * shape.shards)
+    return [names.config_map(shape.name, shard) for shard in range(1, foreseen)]
+
+
+def _rules(shape: GatewayShape) -> list[Manifest]:
+    return [
+        _rule("configmaps", [names.config_map(shape.name)], FOLLOW),
+        _rule("configmaps", shard_names(shape), ("get",)),
+        _rule("secrets", [names.secret(shape.name)], FOLLOW),
+    ]
+
+
+def _rule(resource: str, resource_names: list[str], verbs: Sequence[str]) -> Manifest:
+    return {"apiGroups": [""], "resources": [resource], "resourceNames": resource_names, "verbs": list(verbs)}
+
+
+def _endpoints(shape: GatewayShape, namespace: str, role: str) -> Manifest:
+    name = names.endpoints_binding(shape.namespace, shape.name)
+    if namespace == shape.namespace:
+        return {**head(shape, f"{RBAC}/v1", "RoleBinding", name), **_bound(shape, "ClusterRole", role)}
+    return {**head_in(namespace, shape, f"{RBAC}/v1", "RoleBinding", name), **_bound(shape, "ClusterRole", role)}
+
+
+def _bound(shape: GatewayShape, kind: str, name: str) -> Manifest:
+    account = {"kind": "ServiceAccount", "name": names.workload(shape.name), "namespace": shape.namespace}
+    return {"roleRef": {"apiGroup": RBAC, "kind": kind, "name": name}, "subjects": [account]}

@@ -1,0 +1,105 @@
+"""The Deployment of a Gateway.
+
+Routes, endpoints, VCL, certificates and policies are not part of it: they reach running pods.
+A rolling update never takes a pod away before another one is ready.
+"""
+
+from varnish_gateway.emit import names
+from varnish_gateway.emit.manifests import containers
+from varnish_gateway.emit.manifests.infra import infra_hash
+from varnish_gateway.emit.manifests.metadata import Manifest, annotations, head, labels
+from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
+from varnish_gateway.ir import pod
+
+GRACE_SECONDS = 30
+USER = 65532
+"""Whoever an image's own user is, a pod runs as this one: log and gateway share files."""
+
+
+def deployment(shape: GatewayShape, installation: Installation) -> Manifest:
+    """Return the Deployment. With autoscaling the number of pods is not ours to say."""
+    spec: Manifest = {
+        "selector": {"matchLabels": names.pod_selector(shape.name)},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": "25%"}},
+        "template": _template(shape, installation),
+    }
+    if shape.parameters.autoscaling is None:
+        spec["replicas"] = 1 if shape.parameters.replicas is None else shape.parameters.replicas
+    return {**head(shape, "apps/v1", "Deployment", names.workload(shape.name)), "spec": spec}
+
+
+def _template(shape: GatewayShape, installation: Installation) -> Manifest:
+    told = annotations(shape, shape.parameters.pod_annotations)
+    return {
+        "metadata": {
+            "labels": labels(shape),
+            "annotations": {**told, names.INFRA_HASH: infra_hash(shape, installation)},
+        },
+        "spec": {**_pod(shape, installation), **_placement(shape)},
+    }
+
+
+def _pod(shape: GatewayShape, installation: Installation) -> Manifest:
+    parameters = shape.parameters
+    running = [containers.gateway(shape, installation)]
+    if parameters.logging is not None:
+        running.append(containers.access_log(shape, installation, parameters.logging))
+    spec: Manifest = {
+        "serviceAccountName": names.workload(shape.name),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,  # a Service called varnish-admin would set VARNISH_ADMIN_PORT
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "securityContext": _security(),
+        "containers": running,
+        "volumes": [*_volumes(), *parameters.extra_volumes],
+    }
+    if parameters.extra_init_containers:
+        spec["initContainers"] = list(parameters.extra_init_containers)
+    if installation.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in installation.image_pull_secrets]
+    return spec
+
+
+def _placement(shape: GatewayShape) -> Manifest:
+    parameters = shape.parameters
+    ours = {"labelSelector": {"matchLabels": names.pod_selector(shape.name)}}
+    asked = {
+        "affinity": parameters.affinity,
+        "nodeSelector": parameters.node_selector,
+        "priorityClassName": parameters.priority_class_name,
+        "tolerations": list(parameters.tolerations),
+        # A constraint without a selector spreads nothing; the pods of this Gateway are meant.
+        "topologySpreadConstraints": [ours | constraint for constraint in parameters.topology_spread_constraints],
+    }
+    return {field: value for field, value in asked.items() if value}
+
+
+def _security() -> Manifest:
+    """Return the pod's security context: nobody in particular, who may open every port of the pod."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "fsGroup": USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "sysctls": [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}],
+    }
+
+
+def _volumes() -> list[Manifest]:
+    return [
+        {"name": pod.WORK.volume, "emptyDir": {}},
+        {"name": pod.VARNISH.volume, "emptyDir": {"medium": "Memory"}},
+        {"name": pod.TMP.volume, "emptyDir": {}},
+        {"name": pod.TOKEN.volume, "projected": {"sources": _token_sources()}},
+    ]
+
+
+def _token_sources() -> list[Manifest]:
+    """Return what Kubernetes would mount into every container by itself."""
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [namespace]}},
+    ]

@@ -1,0 +1,30 @@
+"""What the objects of a Gateway depend on."""
+
+from msgspec import Struct, field
+
+from varnish_gateway.ir import Parameters, wire
+
+
+class Installation(Struct, frozen=True, kw_only=True):
+    """What the operator was told."""
+
+    image: str
+    image_pull_secrets: tuple[str, ...] = ()
+    chaperone_role: str = "varnish-gateway-chaperone"  # the ClusterRole for EndpointSlices
+    log_level: str = "info"
+
+
+class GatewayShape(Struct, frozen=True, kw_only=True):
+    """One Gateway. ``labels`` and ``annotations`` are those of spec.infrastructure."""
+
+    namespace: str
+    name: str
+    uid: str
+    class_name: str
+    listeners: tuple[wire.Listener, ...] = ()
+    parameters: Parameters = Parameters()
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    addresses: tuple[str, ...] = ()  # asked of the load balancer
+    shards: int = 1
+    endpoint_namespaces: frozenset[str] = frozenset()  # whose EndpointSlices the routing names

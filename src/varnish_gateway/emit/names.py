@@ -1,0 +1,116 @@
+"""What the objects of a Gateway are called.
+
+In:   the names of a Gateway, its namespace and its class.
+Out:  names, labels and annotations that Kubernetes accepts whatever the Gateway is called.
+Pure. A name that is valid stays as it is. Another one is cut, and ends in a hash of the whole;
+a Gateway whose own name ends like that gets a hash too, so no two Gateways share a name.
+"""
+
+import re
+from hashlib import sha256
+
+GROUP = "gateway.varnish-software.com"
+GATEWAY_MANAGER = "varnish-gateway"
+"""The field manager of the Gateway controller."""
+ROUTE_MANAGER = "varnish-gateway-routes"
+"""The field manager of the HTTPRoute controller."""
+
+NAME_LABEL = "app.kubernetes.io/name"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+GATEWAY_LABEL = "gateway.networking.k8s.io/gateway-name"
+CLASS_LABEL = "gateway.networking.k8s.io/gateway-class-name"
+NAMESPACE_LABEL = f"{GROUP}/gateway-namespace"
+OURS = "varnish-gateway"
+
+GATEWAY_ANNOTATION = f"{GROUP}/gateway"
+"""The full name of the Gateway: the label's value may be a shortened one."""
+INFRA_HASH = "varnish.io/infra-hash"
+APPLIED_HASH = "varnish.io/applied-hash"
+GENERATION = "varnish.io/gateway-generation"
+
+MAIN_VCL = "main.vcl"
+ROUTING = "routing.json"
+INDEX = "shards.json"
+"""The keys of a Gateway's ConfigMaps."""
+
+LABEL_LIMIT = 63
+SUBDOMAIN_LIMIT = 253
+SHARD_ROOM = len("-9999")
+
+_DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_HASHED = re.compile(r".*-x[0-9a-f]{8}")
+
+
+def child_name(gateway: str, suffix: str = "", limit: int = LABEL_LIMIT) -> str:
+    """Return the name of an object of the Gateway.
+
+    Up to 63 characters it is a DNS label that starts with a letter, as Services and what a pod's
+    name derives from need it; above it is a DNS subdomain.
+    """
+    valid = _DNS_LABEL if limit <= LABEL_LIMIT else _SUBDOMAIN
+    fits = len(gateway) + len(suffix) <= limit
+    if fits and valid.fullmatch(gateway) and not _HASHED.fullmatch(gateway):
+        return gateway + suffix
+    mark = f"-x{_hash(gateway, 8)}"
+    plain = gateway.replace(".", "-") if limit <= LABEL_LIMIT else gateway
+    start = "gw-" if not valid.match(plain) else ""
+    cut = f"{start}{plain}"[: limit - len(mark) - len(suffix)].rstrip("-.")
+    return f"{cut}{mark}{suffix}"
+
+
+def label_value(name: str) -> str:
+    """Return a name as the value of a label: 63 characters at most."""
+    looks_cut = len(name) == LABEL_LIMIT and re.fullmatch(r".*-[0-9a-f]{8}", name)
+    if len(name) <= LABEL_LIMIT and not looks_cut:
+        return name
+    return f"{name[: LABEL_LIMIT - 9]}-{_hash(name, 8)}"
+
+
+def workload(gateway: str) -> str:
+    """Return the name of the Deployment, Service, ServiceAccount, Role, RoleBinding, PDB and HPA."""
+    return child_name(gateway)
+
+
+def config_map(gateway: str, shard: int = 0) -> str:
+    """Return the name of the ConfigMap of a shard; that of shard 0 also has main.vcl."""
+    name = child_name(gateway, "-vcl", SUBDOMAIN_LIMIT - SHARD_ROOM)
+    return f"{name}-{shard}" if shard else name
+
+
+def secret(gateway: str) -> str:
+    """Return the name of the Secret with the certificates."""
+    return child_name(gateway, "-tls", SUBDOMAIN_LIMIT)
+
+
+def endpoints_binding(namespace: str, gateway: str) -> str:
+    """Return the name of the RoleBinding by which a Gateway reads the EndpointSlices of some namespace.
+
+    Gateways of several namespaces meet there, and must not be able to take another one's name.
+    """
+    suffix = f"-endpoints-{_hash(f'{namespace}/{gateway}', 32)}"
+    return gateway[: SUBDOMAIN_LIMIT - len(suffix)].rstrip("-.") + suffix
+
+
+def labels(namespace: str, gateway: str, class_name: str) -> dict[str, str]:
+    """Return the labels of every object of a Gateway."""
+    return {
+        **pod_selector(gateway),
+        MANAGED_BY_LABEL: OURS,
+        CLASS_LABEL: label_value(class_name),
+        NAMESPACE_LABEL: namespace,
+    }
+
+
+def pod_selector(gateway: str) -> dict[str, str]:
+    """Return the labels by which a Gateway's pods are found in its namespace. They can never change."""
+    return {NAME_LABEL: OURS, GATEWAY_LABEL: label_value(gateway)}
+
+
+def owned_selector(class_name: str) -> str:
+    """Return the label selector of everything that belongs to the Gateways of a class."""
+    return f"{MANAGED_BY_LABEL}={OURS},{CLASS_LABEL}={label_value(class_name)}"
+
+
+def _hash(text: str, digits: int) -> str:
+    return sha256(text.encode()).hexdigest()[:digits]

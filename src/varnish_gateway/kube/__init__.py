@@ -1,0 +1,1 @@
+"""A thin Kubernetes client: connection, requests, reflectors, leases, Events."""

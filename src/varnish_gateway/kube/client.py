@@ -1,0 +1,302 @@
+"""Requests to the API server.
+
+In:   objects as documents, or as JSON that is encoded already.
+Out:  the API server's answers as bytes; whoever asked decodes only what it needs.
+Promises: no answer and refusals become the errors of ``errors.py``; limits hold over all requests
+of a client; what may be repeated without harm is repeated a few times before an error is raised;
+``may_write`` is asked right before a write is sent, also before each repetition.
+"""
+
+import asyncio
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from varnish_gateway import errors
+from varnish_gateway.kube.answers import refusal
+from varnish_gateway.kube.connection import Connection
+from varnish_gateway.kube.credentials import Credentials
+from varnish_gateway.kube.limits import Backoff, Limits, Turnstile
+from varnish_gateway.kube.metrics import Metrics
+from varnish_gateway.kube.resources import RESOURCES, Resource
+
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+JSON = "application/json"
+_CONNECT_SECONDS = 5.0
+_LONGEST_SECONDS = 10.0
+_BROKEN = (aiohttp.ClientError, OSError, TimeoutError)
+_TLS_LINGERS = sys.version_info < (3, 12, 8) or (3, 13, 0) <= sys.version_info < (3, 13, 1)
+"""These Pythons wait for a peer's good-bye without end; aiohttp can cut it short, and warns if that is not needed."""
+_LIVENESS = (
+    (socket.TCP_KEEPIDLE, 15),
+    (socket.TCP_KEEPINTVL, 5),
+    (socket.TCP_KEEPCNT, 3),
+    (socket.TCP_USER_TIMEOUT, 30_000),
+)
+
+Document = Mapping[str, Any]
+
+
+class Request(NamedTuple):
+    """What is sent, and what metrics call it."""
+
+    method: str
+    verb: str
+    kind: str
+    path: str
+    body: bytes | None = None
+    content_type: str = ""
+
+
+class Target(NamedTuple):
+    """What a request is about."""
+
+    resource: Resource
+    name: str
+    namespace: str = ""
+    subresource: str = ""
+
+    @classmethod
+    def of(cls, document: Document, subresource: str = "") -> "Target":
+        """Return what a document is about."""
+        metadata, kind = document["metadata"], document["kind"]
+        resource = RESOURCES[kind]
+        if document["apiVersion"] != resource.api_version:
+            resource = resource._replace(version=str(document["apiVersion"]).rpartition("/")[2])
+        return cls(resource, metadata["name"], metadata.get("namespace", ""), subresource)
+
+    @property
+    def path(self) -> str:
+        return self.resource.path(self.namespace, self.name, self.subresource)
+
+
+class Client:
+    """One pool of connections to one API server. Use it as an async context manager."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        user_agent: str,
+        limits: Limits | None = None,
+        metrics: Metrics | None = None,
+        may_write: Callable[[], bool] | None = None,
+    ) -> None:
+        self.metrics = metrics or Metrics()
+        self._connection = connection
+        self._credentials = Credentials(connection, user_agent)
+        self._limits = limits or Limits()
+        self._turnstile = Turnstile(self._limits)
+        self._may_write = may_write
+        self._timeout = aiohttp.ClientTimeout(total=self._limits.request_seconds, sock_connect=_CONNECT_SECONDS)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                ssl=self._connection.ssl or True,
+                limit=0,
+                keepalive_timeout=60,
+                socket_factory=_socket,
+                enable_cleanup_closed=_TLS_LINGERS,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            skip_auto_headers=("Accept-Encoding",),
+            read_bufsize=1 << 18,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._open.close()
+        await asyncio.sleep(0)  # connections that were cut off close their sockets one turn later
+
+    # -- objects ----------------------------------------------------------------------------
+
+    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> bytes:
+        """Return an object as JSON."""
+        return await self.read(resource.path(namespace, name), kind=resource.kind)
+
+    async def apply(  # noqa: PLR0913 - options of the API server, by name
+        self,
+        document: Document | bytes,
+        *,
+        manager: str,
+        target: Target | None = None,
+        subresource: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> bytes:
+        """Server-side apply. JSON that is encoded already needs its target."""
+        about = target or Target.of(_mapping(document), subresource)
+        path = f"{about.path}?fieldManager={manager}&force={'true' if force else 'false'}"
+        if dry_run:
+            path += "&dryRun=All"
+        return await self._repeated(Request("PATCH", "apply", about.resource.kind, path, _encoded(document), APPLY))
+
+    async def patch(  # noqa: PLR0913 - options of the API server, by name
+        self,
+        resource: Resource,
+        name: str,
+        document: Document | bytes,
+        *,
+        manager: str,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> bytes:
+        """JSON merge patch; a metadata.resourceVersion inside makes it an optimistic lock."""
+        path = f"{resource.path(namespace, name, subresource)}?fieldManager={manager}"
+        return await self._repeated(Request("PATCH", "patch", resource.kind, path, _encoded(document), MERGE))
+
+    async def create(self, document: Document, *, manager: str) -> bytes:
+        """Create an object; Conflict if there is one. Repeated only if the API server was too busy to do it."""
+        about = Target.of(document)
+        path = f"{about.resource.path(about.namespace)}?fieldManager={manager}"
+        return await self._repeated(Request("POST", "create", about.resource.kind, path, _encoded(document), JSON))
+
+    async def delete(self, resource: Resource, name: str, *, namespace: str = "", uid: str | None = None) -> None:
+        """Delete an object, and what it owns after it. With uid: only that one, not its successor of the same name."""
+        options = {"propagationPolicy": "Background"} | ({"preconditions": {"uid": uid}} if uid else {})
+        path = resource.path(namespace, name)
+        with contextlib.suppress(errors.NotFound):
+            await self._repeated(Request("DELETE", "delete", resource.kind, path, _encoded(options), JSON))
+
+    # -- anything ---------------------------------------------------------------------------
+
+    async def read(self, path: str, *, kind: str = "", verb: str = "get") -> bytes:
+        """GET a path with its query."""
+        return await self._repeated(Request("GET", verb, kind, path))
+
+    async def lines(self, path: str, *, silence: float) -> AsyncGenerator[list[bytes], None]:
+        """Watch: yield nothing when it begins, then the complete lines that each chunk brought.
+
+        Raises Unreachable when it breaks or stays silent.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence)
+        try:
+            async with self._open.get(self._url(path), headers=self._credentials.headers(), timeout=timeout) as answer:
+                if answer.status == 401:
+                    self._credentials.forget()
+                if answer.status != 200:
+                    raise refusal(answer.status, await answer.read(), answer.headers)
+                try:
+                    yield []
+                    rest = b""
+                    async for chunk in answer.content.iter_any():
+                        *lines, rest = (rest + chunk).split(b"\n")
+                        if lines:
+                            yield lines
+                finally:
+                    _hang_up(answer)
+        except _BROKEN as error:
+            raise errors.Unreachable(f"the watch broke: {_told(error)}") from error
+
+    # -- inside -----------------------------------------------------------------------------
+
+    @property
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise RuntimeError("a client has to be entered before it is used")
+        return self._session
+
+    def _url(self, path: str) -> URL:
+        return URL(self._connection.server + path, encoded=True)
+
+    async def _repeated(self, request: Request) -> bytes:
+        """Send until there is an answer to keep, within the bound."""
+        backoff = Backoff()
+        attempts = self._limits.attempts
+        while True:
+            try:
+                return await self._once(request)
+            except errors.KubernetesError as error:
+                attempts -= 1
+                delay = _retry_delay(error, request.verb, backoff)
+                if delay is None or attempts == 0:
+                    raise
+                self.metrics.retries[request.kind] += 1
+            await asyncio.sleep(delay)
+
+    async def _once(self, request: Request) -> bytes:
+        """Send when it is our turn; return the answer, or raise what it means."""
+        throttled = await self._turnstile.enter()
+        self.metrics.throttled_seconds += throttled
+        began, status = time.monotonic(), 0
+        try:
+            if request.body is not None and self._may_write is not None and not self._may_write():
+                raise errors.NotLeading(f"{request.verb} of {request.kind} is not sent: the lease is lost")
+            async with self._send(request) as answer:
+                content = await answer.read()
+                status = answer.status
+            if status < 300:
+                return content
+            if status == 401:
+                self._credentials.forget()
+            raise refusal(status, content, answer.headers)
+        except _BROKEN as error:
+            raise errors.Unreachable(f"no answer from {self._connection.server}: {_told(error)}") from error
+        finally:
+            self._turnstile.leave()
+            self.metrics.answered(request.verb, request.kind, status, time.monotonic() - began)
+
+    def _send(self, request: Request) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self._open.request(
+            request.method,
+            self._url(request.path),
+            data=request.body,
+            headers=self._credentials.headers(request.content_type),
+            timeout=self._timeout,
+            allow_redirects=False,
+        )
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Return a socket that notices within half a minute when the other side is gone without a word."""
+    made = socket.socket(*address[:3])
+    for option, value in _LIVENESS:
+        made.setsockopt(socket.IPPROTO_TCP, option, value)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return made
+
+
+def _retry_delay(error: errors.KubernetesError, verb: str, backoff: Backoff) -> float | None:
+    """Return when to try again, or None for never. A creation that may have happened is not repeated."""
+    if isinstance(error, errors.Throttled):
+        return max(backoff.next(), min(error.retry_after, _LONGEST_SECONDS))
+    if isinstance(error, errors.Forbidden) and error.status == 401:
+        return None if backoff.failures else backoff.next()  # once, with the token as it is in the file now
+    lost = isinstance(error, errors.Unreachable)
+    broken = isinstance(error, errors.ApiRefused) and error.status >= 500
+    return backoff.next() if verb != "create" and (lost or broken) else None
+
+
+def _hang_up(answer: aiohttp.ClientResponse) -> None:
+    """End a watch at once: a farewell by TLS would wait for the other side."""
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
+
+
+def _mapping(document: Document | bytes) -> Document:
+    if isinstance(document, bytes):
+        raise TypeError("encoded JSON needs its target")
+    return document
+
+
+def _encoded(document: Document | bytes) -> bytes:
+    return document if isinstance(document, bytes) else msgspec.json.encode(document)
+
+
+def _told(error: BaseException) -> str:
+    return str(error) or type(error).__name__

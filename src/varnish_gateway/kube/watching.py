@@ -1,0 +1,103 @@
+"""The language of lists and watches.
+
+In:   which objects are wanted; bytes that the API server sent.
+Out:  paths to ask for; pages and events, with objects left as they came.
+Pure.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct, field
+
+from varnish_gateway import errors
+from varnish_gateway.kube.answers import refusal
+from varnish_gateway.kube.resources import Resource
+
+PAGE_SIZE = 500
+
+
+class HeadMetadata(Struct, rename="camel", gc=False):
+    resource_version: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class Head(Struct, gc=False):
+    """What every object, bookmark and Status begins with."""
+
+    metadata: HeadMetadata = field(default_factory=HeadMetadata)
+    code: int = 0
+
+
+class Event(NamedTuple):
+    """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK."""
+
+    type: str
+    head: Head
+    object: msgspec.Raw
+
+
+class PageMetadata(Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = field(name="continue", default="")
+
+
+class Page(Struct):
+    metadata: PageMetadata = field(default_factory=PageMetadata)
+    items: list[msgspec.Raw] = field(default_factory=list)
+
+
+class _Line(Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+_line = msgspec.json.Decoder(_Line).decode
+head_of = msgspec.json.Decoder(Head).decode
+page_of = msgspec.json.Decoder(Page).decode
+
+
+def events(lines: Iterable[bytes]) -> Iterator[Event]:
+    """Yield what the lines say; an ERROR, or what is no event at all, is raised."""
+    for line in lines:
+        try:
+            parsed = _line(line)
+            head = head_of(parsed.object)
+        except msgspec.DecodeError as error:
+            raise errors.ApiRefused(f"the watch sent something that is no event: {error}") from error
+        if parsed.type == "ERROR":
+            raise refusal(head.code, parsed.object)
+        yield Event(parsed.type, head, parsed.object)
+
+
+class Selection(NamedTuple):
+    """Which objects are wanted."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    label_selector: str = ""
+
+    def at_version(self, version: str) -> "Selection":
+        return self._replace(resource=self.resource._replace(version=version))
+
+    def list_path(self, continue_: str) -> str:
+        """Return the path of the next page."""
+        onward = f"&continue={quote(continue_, safe='')}" if continue_ else ""
+        return f"{self.resource.path(self.namespace)}?limit={PAGE_SIZE}{self._selectors}{onward}"
+
+    def watch_path(self, resource_version: str, seconds: int) -> str:
+        """Return the path of a watch that goes on after a resource version."""
+        return (
+            f"{self.resource.path(self.namespace)}?watch=true&allowWatchBookmarks=true"
+            f"&resourceVersion={quote(resource_version, safe='')}&timeoutSeconds={seconds}{self._selectors}"
+        )
+
+    @property
+    def _selectors(self) -> str:
+        by_name = f"&fieldSelector=metadata.name%3D{quote(self.name, safe='')}" if self.name else ""
+        by_label = f"&labelSelector={quote(self.label_selector, safe='')}" if self.label_selector else ""
+        return by_name + by_label

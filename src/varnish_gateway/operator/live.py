@@ -1,0 +1,127 @@
+"""What the API server holds of our own: generated objects and pods.
+
+In:   objects as reflectors, and answers to our own writes, bring them.
+Out:  what a comparison with what is wanted needs, and no more: texts of routing are kept as
+      their hash.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from varnish_gateway.api import Key
+from varnish_gateway.emit import names
+from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.ir import wire
+
+
+class _Owner(Struct, frozen=True):
+    uid: str
+    controller: bool = False
+
+
+class _Metadata(Struct, frozen=True, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    owner_references: tuple[_Owner, ...] = ()
+
+
+class _Any(Struct, frozen=True):
+    metadata: _Metadata
+
+
+class _ConfigMap(_Any, frozen=True):
+    data: dict[str, str] = field(default_factory=dict)
+
+
+class LiveObject(Struct, frozen=True):
+    """One object of ours. ``text`` is the whole of it, for all but ConfigMaps."""
+
+    uid: str
+    version: str
+    owner: str  # uid of the controlling owner, "" without one
+    is_ending: bool
+    gateway: Key
+    text: bytes
+
+    @property
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = msgspec.json.decode(self.text)
+        return document
+
+
+class LiveMap(LiveObject, frozen=True):
+    """A ConfigMap of ours. Hashes are "" where there is no such key. ``head`` is that of its labels and the like."""
+
+    head: str
+    vcl: str | None
+    generation: str
+    routing: str
+    index: str
+    shards: int
+
+
+_any = msgspec.json.Decoder(_Any)
+_config_map = msgspec.json.Decoder(_ConfigMap)
+_index = msgspec.json.Decoder(wire.Index)
+
+
+def decode_object(text: bytes) -> LiveObject:
+    metadata = _any.decode(text).metadata
+    return LiveObject(**_common(metadata), text=bytes(text))
+
+
+def decode_map(text: bytes) -> LiveMap:
+    found = _config_map.decode(text)
+    data = found.data
+    return LiveMap(
+        **_common(found.metadata),
+        text=b"",
+        head=found.metadata.annotations.get(names.APPLIED_HASH, ""),
+        vcl=data.get("main.vcl"),
+        generation=found.metadata.annotations.get(names.GENERATION, ""),
+        routing=_hash(data.get("routing.json")),
+        index=_hash(data.get("shards.json")),
+        shards=_shards(data.get("shards.json")),
+    )
+
+
+def decoder_of(kind: str) -> Callable[[bytes], LiveObject]:
+    return decode_map if kind == "ConfigMap" else decode_object
+
+
+def _common(metadata: _Metadata) -> dict[str, Any]:
+    owner = next((owner.uid for owner in metadata.owner_references if owner.controller), "")
+    gateway = Key(
+        "Gateway",
+        metadata.labels.get(names.NAMESPACE_LABEL, metadata.namespace),
+        metadata.annotations.get(names.GATEWAY_ANNOTATION, ""),
+    )
+    return {
+        "uid": metadata.uid,
+        "version": metadata.resource_version,
+        "owner": owner,
+        "is_ending": metadata.deletion_timestamp is not None,
+        "gateway": gateway,
+    }
+
+
+def _hash(text: str | None) -> str:
+    return content_hash(text.encode()) if text is not None else ""
+
+
+def _shards(index: str | None) -> int:
+    """Return how many shards an index names; one where there is none, or none that can be read."""
+    if index is None:
+        return 1
+    try:
+        return max(1, len(_index.decode(index).shards))
+    except msgspec.DecodeError:
+        return 1

@@ -1,0 +1,51 @@
+"""The operator's metrics, in Prometheus' text format."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from varnish_gateway.kube.metrics import Metrics
+from varnish_gateway.operator.jobs import Job
+from varnish_gateway.operator.leadership import Leadership
+from varnish_gateway.operator.queue import Queue
+from varnish_gateway.operator.reconciler import Reconciler
+from varnish_gateway.operator.sources import Sources
+from varnish_gateway.operator.workers import Workers
+from varnish_gateway.operator.writer import Writer
+from varnish_gateway.prometheus import family
+
+
+class Parts(NamedTuple):
+    """All that counts something."""
+
+    kube: Metrics
+    queue: Queue[Job]
+    reconciler: Reconciler
+    sources: Sources
+    writer: Writer
+    workers: Workers
+    leadership: Leadership
+
+
+def page(parts: Parts) -> str:
+    """Return the page for /metrics."""
+    return "\n".join((*_lines(parts), *parts.kube.lines())) + "\n"
+
+
+def _lines(parts: Parts) -> Iterator[str]:
+    name = "vgw_operator_"
+    yield from _gauge(f"{name}leading", "1 while this operator leads.", int(parts.leadership.holds()))
+    yield from _gauge(f"{name}working", "1 while jobs are done.", int(parts.workers.are_at_work))
+    yield from _gauge(f"{name}idle", "1 while there is nothing to do.", int(parts.queue.is_idle))
+    yield from _gauge(f"{name}jobs_waiting", "Jobs that wait to be done.", len(parts.queue))
+    yield from _gauge(f"{name}jobs_later", "Jobs that wait for their time.", parts.queue.later)
+    yield from _gauge(f"{name}gateways", "Gateways of ours.", len(parts.reconciler.plans))
+    faulty = sum(bool(faults) for faults in parts.reconciler.faults.values())
+    yield from _gauge(f"{name}gateways_at_fault", "Gateways with objects that were refused.", faulty)
+    writes = [({"kind": kind, "verb": verb}, count) for (kind, verb), count in sorted(parts.writer.counts.items())]
+    yield from family(f"{name}writes_total", "counter", "Writes by kind and what was done.", writes)
+    failures = [({"error": error}, count) for error, count in sorted(parts.workers.failures.items())]
+    yield from family(f"{name}job_failures_total", "counter", "Jobs that failed and are tried again.", failures)
+
+
+def _gauge(name: str, help_text: str, value: float) -> Iterator[str]:
+    return family(name, "gauge", help_text, [({}, value)])

@@ -1,0 +1,99 @@
+"""Jobs that wait to be done: each at most once, the most urgent first.
+
+In:   jobs, by ``add``, as often as something happens that concerns them.
+Out:  jobs, by ``take``. A job that is added while it is being done is handed out once more
+      afterwards, so that whoever does it always sees the newest state.
+"""
+
+import asyncio
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+Job = TypeVar("Job", bound=Hashable)
+
+
+class Queue(Generic[Job]):
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Job]] = []
+        self._order = itertools.count()
+        self._waiting: set[Job] = set()
+        self._running: set[Job] = set()
+        self._again: dict[Job, int] = {}
+        self._timers: dict[Job, asyncio.TimerHandle] = {}
+        self._takers: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        """Return how many jobs wait, without those for later."""
+        return len(self._waiting) + len(self._again)
+
+    @property
+    def later(self) -> int:
+        """How many jobs are for later."""
+        return len(self._timers)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is being done; what is for later does not count."""
+        return not self._waiting and not self._running
+
+    def add(self, job: Job, urgency: int, *, delay: float = 0.0) -> None:
+        """Have the job done, soon or after ``delay`` seconds; a smaller urgency number goes first."""
+        timer = self._timers.get(job)
+        loop = asyncio.get_running_loop()
+        if delay > 0:
+            if job in self._waiting or (timer is not None and timer.when() <= loop.time() + delay):
+                return
+            if timer is not None:
+                timer.cancel()
+            self._timers[job] = loop.call_later(delay, self.add, job, urgency)
+            return
+        if timer is not None:
+            del self._timers[job]
+            timer.cancel()
+        if job in self._running:
+            self._again[job] = min(urgency, self._again.get(job, urgency))
+        elif job not in self._waiting:
+            self._waiting.add(job)
+            heapq.heappush(self._heap, (urgency, next(self._order), job))
+            self._wake_one()
+
+    async def take(self) -> Job:
+        """Return the most urgent job; ``done`` has to follow."""
+        while not self._heap:
+            taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
+            try:
+                await taker
+            except asyncio.CancelledError:
+                if taker.done() and not taker.cancelled():
+                    self._wake_one()  # the call was for us; somebody else may answer it
+                raise
+        _, _, job = heapq.heappop(self._heap)
+        self._waiting.discard(job)
+        self._running.add(job)
+        return job
+
+    def done(self, job: Job) -> None:
+        """Say that a job that was taken is over, well or not."""
+        self._running.discard(job)
+        if (urgency := self._again.pop(job, None)) is not None:
+            self.add(job, urgency)
+
+    def clear(self) -> None:
+        """Forget everything that waits or is for later."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._heap.clear()
+        self._waiting.clear()
+        self._again.clear()
+
+    def _wake_one(self) -> None:
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return

@@ -1,0 +1,317 @@
+"""From what changed to what has to be done.
+
+In:   batches of changes (``take``).
+Out:  jobs in the queue, and their execution (``do``). Every job compares what is wanted with
+      what is there at that moment, so it does not matter how often it runs, or what came between.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+
+from msgspec import UNSET, Struct
+
+from varnish_gateway import api, ir
+from varnish_gateway.api import Key
+from varnish_gateway.emit import names
+from varnish_gateway.emit.manifests import Installation
+from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.operator.jobs import Job
+from varnish_gateway.operator.live import LiveMap
+from varnish_gateway.operator.objects import Objects
+from varnish_gateway.operator.plan import Plan
+from varnish_gateway.operator.pods import Chaperones
+from varnish_gateway.operator.queue import Queue
+from varnish_gateway.operator.routing import Routing
+from varnish_gateway.operator.sources import Batch, Sources
+from varnish_gateway.operator.statuses import Statuses
+from varnish_gateway.operator.verdict import Wanted, judge
+from varnish_gateway.translate import Translator
+
+GATEWAY_STATUS_SECONDS = 0.2
+"""A Gateway's status is not written more often: a burst of routes changes its counts all the time."""
+FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS, SETTLED_PROBE_SECONDS = 0.1, 2.0, 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Hands(Struct, frozen=True):
+    """Those that do the jobs."""
+
+    objects: Objects
+    routing: Routing
+    statuses: Statuses
+    chaperones: Chaperones
+
+
+class Reconciler:
+    """``plans`` are the Gateways that are ours. ``faults`` are what could not be brought about, by Gateway."""
+
+    def __init__(self, translator: Translator, installation: Installation, sources: Sources, queue: Queue[Job]) -> None:
+        self._translator = translator
+        self._installation = installation
+        self._sources = sources
+        self._queue = queue
+        self._maps: dict[Key, Key] = {}  # ConfigMap → Gateway
+        self._status_written: dict[Key, float] = {}
+        self._probe_seconds: dict[Key, float] = {}
+        self.plans: dict[Key, Plan] = {}
+        self.faults: dict[Key, dict[Key, str]] = {}
+        self._hands: Hands
+
+    def employ(self, hands: Hands) -> None:
+        self._hands = hands
+
+    def is_foreign(self, gateway: Key) -> bool:
+        """Whether a Gateway exists and is served by somebody else."""
+        return gateway not in self.plans and gateway in self._sources.stated
+
+    # -- what changed --------------------------------------------------------------------
+
+    def take(self, batch: Batch) -> None:
+        """Take in what changed; add what has to be done about it."""
+        delta = self._translator.update(batch.inputs) if batch.inputs else ir.Delta()
+        for key, obj in batch.inputs.items():
+            if isinstance(obj, api.Gateway) and key in self.plans:
+                self._take_gateway(key, obj)
+        for key, changes in delta.gateways.items():
+            if changes is None:
+                self._drop(key)
+            else:
+                self._take_changes(key, changes)
+        for key, status in delta.statuses.items():
+            self._hands.statuses.want(key, status)
+            self._add("status", key)
+        for key in batch.stated:
+            if key in self._hands.statuses:
+                self._add("status", key)
+        for key in batch.owned:
+            self._take_owned(key)
+        for gateway in batch.pods & self.plans.keys():
+            self._probe_soon(gateway)
+
+    def add_all(self) -> None:
+        """Have everything compared: this operator begins to lead."""
+        self._queue.clear()
+        self._recall()
+        for gateway, plan in self.plans.items():
+            plan.doubt()
+            if plan.keep_to(self._shards_in_use(gateway)):
+                self._settle(gateway, plan)
+            self._add("routing", gateway)
+            self._add("probe", gateway)
+        for key in {*self._hands.objects.keys(), *self._sources.live} - self._maps.keys():
+            self._add("object", key)
+        for key in self._hands.statuses.known:
+            self._add("status", key)
+
+    def _recall(self) -> None:
+        """Find out what was said before this operator began, and is not for us to say any more."""
+        self._hands.statuses.recall_routes()
+        for gateway in {live.gateway for live in self._sources.live.values()}:
+            if self.is_foreign(gateway) and gateway not in self._hands.statuses:
+                self._hands.statuses.want(gateway, None)
+
+    def _take_gateway(self, key: Key, gateway: api.Gateway) -> None:
+        plan = self.plans[key]
+        is_next = _age(plan.gateway) != _age(gateway)
+        plan.gateway = gateway
+        self._settle(key, plan)
+        if is_next:
+            self._hands.statuses.verdicts.pop(key, None)  # it was about the one before
+            self._add("routing", key)
+            self._probe_soon(key)
+
+    def _take_changes(self, key: Key, changes: ir.GatewayDelta) -> None:
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self.plans[key] = self._plan(key)
+        plan.take(changes)
+        self._settle(key, plan)
+        self._add("routing", key)
+        if changes.listeners is not None or changes.user_vcl is not UNSET:
+            self._probe_soon(key)
+
+    def _plan(self, key: Key) -> Plan:
+        gateway = self._sources.stated[key].obj
+        assert isinstance(gateway, api.Gateway)  # noqa: S101 - for the type checker
+        return Plan(gateway, self._installation, self._shards_in_use(key) or 1)
+
+    def _shards_in_use(self, gateway: Key) -> int | None:
+        main = self._sources.live.get(Key("ConfigMap", gateway.namespace, names.config_map(gateway.name)))
+        return main.shards if isinstance(main, LiveMap) else None
+
+    def _settle(self, key: Key, plan: Plan) -> None:
+        """Make the Gateway's objects anew where that is needed."""
+        if plan.settle():
+            for changed in self._hands.objects.want(key, plan.objects or {}):
+                self._add("object", changed)
+                if changed not in self._hands.objects:
+                    self.blame(key, changed, None)
+            for map_key in [one for one, gateway in self._maps.items() if gateway == key]:
+                del self._maps[map_key]
+            self._maps.update(dict.fromkeys(plan.maps, key))
+
+    def _drop(self, key: Key) -> None:
+        """Clean up after a Gateway that is gone, or not ours any more."""
+        if self.plans.pop(key, None) is None:
+            return
+        for forgotten in (self._probe_seconds, self._status_written, self.faults, self._hands.statuses.verdicts):
+            forgotten.pop(key, None)
+        self._hands.objects.want(key, {})
+        for map_key in [one for one, gateway in self._maps.items() if gateway == key]:
+            del self._maps[map_key]
+        self._sweep(key)
+
+    def _sweep(self, gateway: Key) -> None:
+        for owned in [owned for owned, live in self._sources.live.items() if live.gateway == gateway]:
+            self._add("object", owned)
+
+    def _take_owned(self, key: Key) -> None:
+        live = self._sources.live.get(key)
+        if (gateway := self._maps.get(key)) is not None:
+            self.plans[gateway].doubt(key)
+            self._add("routing", gateway)
+        else:
+            self._add("object", key)
+        owner = live.gateway if live is not None else self._hands.objects.gateway_of(key)
+        if key.kind == "Service" and owner in self.plans:
+            self._probe_soon(owner)
+
+    def _probe_soon(self, gateway: Key) -> None:
+        self._probe_seconds.pop(gateway, None)
+        self._add("probe", gateway)
+
+    def _add(self, what: str, key: Key, *, delay: float = 0.0) -> None:
+        job = Job(what, key)  # type: ignore[arg-type]
+        self._queue.add(job, job.urgency, delay=delay)
+
+    # -- what is to be done --------------------------------------------------------------
+
+    async def do(self, job: Job) -> None:
+        """Do one job."""
+        key, hands = job.key, self._hands
+        if job.what == "routing":
+            await self._do_routing(key)
+        elif job.what == "object":
+            await self._do_object(key)
+        elif job.what == "probe":
+            await self._probe(key)
+        elif key in hands.statuses:
+            await self._write_status(key)
+
+    async def _do_routing(self, key: Key) -> None:
+        plan = self.plans.get(key)
+        if plan is None:
+            return
+        try:
+            await self._hands.routing.bring(plan)
+        finally:
+            if key not in self.plans:  # it went meanwhile, before what was just written could be seen
+                self._sweep(key)
+
+    def add_surplus(self, key: Key) -> None:
+        """Have a ConfigMap looked at that holds no shard any more."""
+        self._add("object", key)
+
+    async def _do_object(self, key: Key) -> None:
+        if key in self._hands.objects:
+            await self._bring_object(key)
+        elif self._is_unwanted(key):
+            await self._hands.objects.remove(key)
+
+    async def _bring_object(self, key: Key) -> None:
+        before = self._sources.live.get(key)
+        try:
+            await self._hands.objects.bring(key)
+        finally:
+            gateway = self._hands.objects.gateway_of(key)
+            if gateway is None:  # not wanted any more, and perhaps just made
+                self._add("object", key)
+            elif key.kind == "Service" and self._sources.live.get(key) is not before:
+                self._probe_soon(gateway)
+
+    def _is_unwanted(self, key: Key) -> bool:
+        """Whether a live object of ours has to go. While a class is at fault nothing of its Gateways goes."""
+        live = self._sources.live.get(key)
+        if live is None or key in self._maps:
+            return False
+        plan = self.plans.get(live.gateway)
+        return plan is None or (plan.objects is not None and not self._is_indexed(key, live.gateway))
+
+    def _is_indexed(self, key: Key, gateway: Key) -> bool:
+        """Whether pods still look for a shard, as the index that they read names it."""
+        main = self._sources.live.get(Key("ConfigMap", gateway.namespace, names.config_map(gateway.name)))
+        shards = main.shards if isinstance(main, LiveMap) else 0
+        return any(key == ("ConfigMap", gateway.namespace, names.config_map(gateway.name, n)) for n in range(shards))
+
+    async def _write_status(self, key: Key) -> None:
+        if key.kind == api.Gateway.kind:
+            wait = self._status_written.get(key, 0.0) + GATEWAY_STATUS_SECONDS - time.monotonic()
+            if wait > 0:
+                self._add("status", key, delay=wait)
+                return
+            self._status_written[key] = time.monotonic()
+        await self._hands.statuses.write(key)
+
+    # -- whether a Gateway is programmed -------------------------------------------------
+
+    async def _probe(self, key: Key) -> None:
+        """Ask the ready pods of a Gateway what they serve, and again later."""
+        plan = self.plans.get(key)
+        if plan is None:
+            return
+        ready = [pod for pod in self._sources.pods.get(key, {}).values() if pod.is_ready and pod.address]
+        reports = await self._hands.chaperones.ask(ready)
+        if self.plans.get(key) is not plan:
+            return
+        wanted = Wanted(
+            generation=str(plan.gateway.metadata.generation),
+            sockets=plan.sockets,
+            vcl=content_hash(plan.vcl.encode()) if plan.vcl is not None else None,
+            addresses=tuple(address.value for address in plan.gateway.spec.addresses if address.value),
+        )
+        verdict = judge(wanted, reports, self._service(key), tuple(self.faults.get(key, {}).values()))
+        statuses = self._hands.statuses
+        if statuses.verdicts.get(key) != verdict:
+            statuses.verdicts[key] = verdict
+            self._add("status", key)
+        if ready:
+            self._add("probe", key, delay=self._next_probe(key, served=verdict.served))
+
+    def _next_probe(self, key: Key, *, served: bool) -> float:
+        if served:
+            self._probe_seconds.pop(key, None)
+            return SETTLED_PROBE_SECONDS
+        seconds = self._probe_seconds.get(key, FIRST_PROBE_SECONDS)
+        self._probe_seconds[key] = min(seconds * 2, LAST_PROBE_SECONDS)
+        return seconds
+
+    def _service(self, gateway: Key) -> Mapping[str, object] | None:
+        live = self._sources.live.get(Key("Service", gateway.namespace, names.workload(gateway.name)))
+        return live.document if live is not None else None
+
+    # -- what could not be done ----------------------------------------------------------
+
+    def gateway_of(self, job: Job) -> Key | None:
+        """Return the Gateway whose traffic depends on a job."""
+        if job.what == "routing":
+            return job.key
+        return self._hands.objects.gateway_of(job.key) if job.what == "object" else None
+
+    def blame(self, gateway: Key, key: Key, message: str | None) -> bool:
+        """Note what stands against a part of a Gateway, None for nothing; return whether that is news."""
+        faults = self.faults.setdefault(gateway, {})
+        if faults.get(key) == message:
+            return False
+        if message is None:
+            del faults[key]
+        else:
+            faults[key] = message
+        self._probe_soon(gateway)
+        return True
+
+
+def _age(gateway: api.Gateway) -> tuple[str, int]:
+    """Return what tells a Gateway from how it was before, and from another one of its name before it."""
+    return gateway.metadata.uid, gateway.metadata.generation

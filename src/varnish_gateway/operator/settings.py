@@ -1,0 +1,65 @@
+"""What an operator is told from outside, by environment variables."""
+
+import os
+import socket
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from varnish_gateway import environment as env
+from varnish_gateway import errors
+from varnish_gateway.environment import Address
+
+SHORTEST_LEASE_SECONDS = 3.0
+LONGEST_CLASS_NAME = 228
+DEFAULT_IMAGE = "ghcr.io/varnish/varnish-gateway:latest"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """``namespace`` and ``identity`` are those of the operator's own pod."""
+
+    class_name: str = "varnish"
+    image: str = DEFAULT_IMAGE
+    image_pull_secrets: tuple[str, ...] = ()
+    chaperone_role: str = "varnish-gateway-chaperone"
+    namespace: str = "varnish-gateway-system"
+    identity: str = "vgw"
+    leader_election: bool = True
+    lease_seconds: float = 15.0
+    metrics: Address = Address("", 8080)
+    health: Address = Address("", 8081)
+    chaperone_port: int = 8081  # where the chaperones of the pods answer
+    log_level: str = "INFO"
+
+
+def from_environment(environment: Mapping[str, str]) -> Settings:
+    """Read every variable of the operator; an empty value is an absent one."""
+    default = Settings()
+    return Settings(
+        class_name=_class_name(environment.get("GATEWAY_CLASS_NAME") or default.class_name),
+        image=environment.get("GATEWAY_IMAGE") or default.image,
+        image_pull_secrets=env.words(environment, "IMAGE_PULL_SECRETS"),
+        chaperone_role=environment.get("CHAPERONE_CLUSTER_ROLE") or default.chaperone_role,
+        namespace=environment.get("POD_NAMESPACE") or default.namespace,
+        identity=environment.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
+        leader_election=env.flag(environment, "LEADER_ELECTION", default=True),
+        lease_seconds=_lease_seconds(environment, default.lease_seconds),
+        metrics=env.address(environment, "METRICS_ADDR", ":8080"),
+        health=env.address(environment, "HEALTH_ADDR", ":8081"),
+        log_level=env.log_level(environment),
+    )
+
+
+def _lease_seconds(environment: Mapping[str, str], default: float) -> float:
+    seconds = env.seconds(environment, "LEASE_SECONDS", default)
+    if seconds < SHORTEST_LEASE_SECONDS:
+        raise errors.BadSettings(f"LEASE_SECONDS: {seconds:g} is too short; write {SHORTEST_LEASE_SECONDS:g} or more")
+    return seconds
+
+
+def _class_name(name: str) -> str:
+    if len(name) > LONGEST_CLASS_NAME:
+        raise errors.BadSettings(
+            f"GATEWAY_CLASS_NAME: {len(name)} characters are too many for the name of a Lease; use {LONGEST_CLASS_NAME}"
+        )
+    return name

@@ -1,0 +1,259 @@
+"""What the operator watches.
+
+In:   the API server.
+Out:  ``batch`` returns what changed since the last call: objects to translate, and which of the
+      statuses, generated objects and pods are others than before. The newest of each is kept
+      here for comparison.
+
+ConfigMaps with user VCL are watched one by one, as GatewayClassParameters name them. A new one
+is read before what names it is handed on, so that nobody is told that it does not exist.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+
+from varnish_gateway import api
+from varnish_gateway.api import Key
+from varnish_gateway.emit import names
+from varnish_gateway.kube.client import Client
+from varnish_gateway.kube.events import Reference
+from varnish_gateway.kube.reflector import Reflector
+from varnish_gateway.kube.resources import RESOURCES
+from varnish_gateway.operator.live import LiveObject, decoder_of
+from varnish_gateway.operator.pods import Pod, decode_pod
+
+STATED = (api.GatewayClass, api.Gateway, api.HTTPRoute)
+"""Kinds whose status we write."""
+READ = (api.GatewayClassParameters, api.ReferenceGrant, api.Service, api.Namespace)
+OWNED = (
+    "ConfigMap",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "PodDisruptionBudget",
+    "Role",
+    "RoleBinding",
+    "Secret",
+    "Service",
+    "ServiceAccount",
+)
+USER_VCL_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class Seen(NamedTuple):
+    """An object with a status, as it was last seen."""
+
+    obj: api.Object
+    version: str
+    status: bytes
+    is_ending: bool
+
+
+class Batch(Struct):
+    """What changed. ``owned`` and ``pods`` name the Gateways' objects and the Gateways with other pods."""
+
+    inputs: dict[Key, api.Object | None] = field(default_factory=dict)
+    stated: set[Key] = field(default_factory=set)
+    owned: set[Key] = field(default_factory=set)
+    pods: set[Key] = field(default_factory=set)
+
+
+class _Metadata(Struct, rename="camel"):
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+
+
+class _Envelope(Struct):
+    metadata: _Metadata
+    status: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+
+
+class Sources:
+    """``stated``, ``live`` and ``pods`` hold the newest of what was seen."""
+
+    def __init__(self, client: Client, class_name: str) -> None:
+        self._client = client
+        self.stated: dict[Key, Seen] = {}
+        self.live: dict[Key, LiveObject] = {}
+        self.pods: dict[Key, dict[Key, Pod]] = {}  # by Gateway
+        self._pods: dict[Key, Pod] = {}
+        self._batch = Batch()
+        self._wake = asyncio.Event()
+        self._user_vcl: dict[Key, Key] = {}  # GatewayClassParameters → ConfigMap
+        self._vcl_watches: dict[Key, asyncio.Task[None]] = {}
+        selector = names.owned_selector(class_name)
+        self._reflectors: list[Reflector[Any]] = [
+            *(self._stated(kind) for kind in STATED),
+            *(self._read(kind) for kind in READ),
+            *(self._owned(kind, selector) for kind in OWNED),
+            Reflector(client, RESOURCES["Pod"], decode_pod, self._take_pods, label_selector=selector),
+        ]
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for reflector in self._reflectors:
+                group.create_task(reflector.run())
+
+    async def synced(self) -> None:
+        """Return once everything was read for the first time."""
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
+
+    @property
+    def problems(self) -> list[str]:
+        """What can't be watched at the moment. A kind that is not installed is none of them."""
+        return [one.problem for one in self._reflectors if one.problem and not one.absent]
+
+    async def batch(self) -> Batch:
+        """Wait until something changed; return all of it."""
+        await self._wake.wait()
+        self._wake.clear()
+        if set(self._user_vcl.values()) != self._vcl_watches.keys():
+            await self._follow_user_vcl()
+        taken, self._batch = self._batch, Batch()
+        return taken
+
+    def reference(self, key: Key) -> Reference:
+        """Return the object as an Event names it."""
+        seen = self.stated.get(key)
+        uid = seen.obj.metadata.uid if seen is not None else ""
+        return Reference(RESOURCES[key.kind].api_version, key.kind, key.namespace, key.name, uid)
+
+    def answered(self, key: Key, live: LiveObject) -> None:
+        """Take in an object as the API server returned it from a write of ours."""
+        self._keep_newer(key, live)
+
+    def answered_status(self, key: Key, version: str, status: bytes) -> None:
+        """Take in a status as the API server returned it from a write of ours."""
+        seen = self.stated.get(key)
+        if seen is not None and is_newer(version, seen.version):
+            self.stated[key] = seen._replace(version=version, status=status)
+
+    # -- what reflectors deliver ---------------------------------------------------------
+
+    def _stated(self, kind: type[api.Object]) -> Reflector[Seen]:
+        decoder = msgspec.json.Decoder(kind)
+
+        def decode(text: bytes) -> Seen:
+            envelope = _envelope.decode(text)
+            metadata = envelope.metadata
+            is_ending = metadata.deletion_timestamp is not None
+            return Seen(decoder.decode(text), metadata.resource_version, bytes(envelope.status), is_ending)
+
+        return Reflector(self._client, RESOURCES[kind.kind], decode, self._take_stated)
+
+    def _read(self, kind: type[api.Object]) -> Reflector[api.Object]:
+        decoder: msgspec.json.Decoder[api.Object] = msgspec.json.Decoder(kind)
+        take = self._take_parameters if kind is api.GatewayClassParameters else self._take_read
+        return Reflector(self._client, RESOURCES[kind.kind], decoder.decode, take)
+
+    def _owned(self, kind: str, selector: str) -> Reflector[LiveObject]:
+        return Reflector(self._client, RESOURCES[kind], decoder_of(kind), self._take_owned, label_selector=selector)
+
+    def _take_stated(self, changes: dict[Key, Seen | None]) -> None:
+        for key, seen in changes.items():
+            if seen is None:
+                self.stated.pop(key, None)
+                self._batch.inputs[key] = None
+            else:
+                self._keep_stated(key, seen)
+        self._wake.set()
+
+    def _keep_stated(self, key: Key, new: Seen) -> None:
+        known = self.stated.get(key)
+        if known is None or is_newer(new.version, known.version):
+            self._batch.stated.add(key)
+            self.stated[key] = new
+        else:  # the answer to a write of ours came first: only the status there is newer
+            self.stated[key] = new._replace(version=known.version, status=known.status)
+        if known is None or (new.obj, new.is_ending) != (known.obj, known.is_ending):
+            # Whoever deletes a Gateway wants its pods gone, also while finalizers hold the object.
+            self._batch.inputs[key] = None if new.is_ending and key.kind == api.Gateway.kind else new.obj
+
+    def _take_read(self, changes: dict[Key, api.Object | None]) -> None:
+        self._batch.inputs.update(changes)
+        self._wake.set()
+
+    def _take_parameters(self, changes: dict[Key, api.Object | None]) -> None:
+        for key, parameters in changes.items():
+            self._user_vcl.pop(key, None)
+            if isinstance(parameters, api.GatewayClassParameters):
+                ref = parameters.spec.user_vcl_config_map_ref
+                if ref is not None:
+                    self._user_vcl[key] = Key(api.ConfigMap.kind, ref.namespace, ref.name)
+        self._take_read(changes)
+
+    def _take_owned(self, changes: dict[Key, LiveObject | None]) -> None:
+        for key, live in changes.items():
+            if live is None:
+                self.live.pop(key, None)
+            elif not self._keep_newer(key, live):
+                continue
+            self._batch.owned.add(key)
+        self._wake.set()
+
+    def _keep_newer(self, key: Key, live: LiveObject) -> bool:
+        known = self.live.get(key)
+        if known is not None and known.uid == live.uid and not is_newer(live.version, known.version):
+            return False
+        self.live[key] = live
+        return True
+
+    def _take_pods(self, changes: dict[Key, Pod | None]) -> None:
+        for key, pod in changes.items():
+            before = self._pods.pop(key, None)
+            if before is not None:
+                self.pods[before.gateway].pop(key, None)
+            if pod is not None:
+                self._pods[key] = pod
+                self.pods.setdefault(pod.gateway, {})[key] = pod
+            if before != pod:
+                self._batch.pods.update(seen.gateway for seen in (before, pod) if seen is not None)
+        self._wake.set()
+
+    # -- user VCL ------------------------------------------------------------------------
+
+    async def _follow_user_vcl(self) -> None:
+        wanted = set(self._user_vcl.values())
+        for key in self._vcl_watches.keys() - wanted:
+            await _end(self._vcl_watches.pop(key))
+            self._batch.inputs[key] = None
+        new = [self._watch_user_vcl(key) for key in wanted - self._vcl_watches.keys()]
+        reading = [asyncio.create_task(reflector.synced.wait()) for reflector in new]
+        if reading:
+            _, late = await asyncio.wait(reading, timeout=USER_VCL_SECONDS)
+            for task in late:
+                task.cancel()
+            if late:
+                log.warning("can't read user VCL: %s", "; ".join(r.problem or "no answer" for r in new))
+
+    def _watch_user_vcl(self, key: Key) -> Reflector[api.ConfigMap]:
+        decoder = msgspec.json.Decoder(api.ConfigMap)
+        take: Callable[[dict[Key, api.ConfigMap | None]], None] = self._take_read  # type: ignore[assignment]
+        resource = RESOURCES[api.ConfigMap.kind]
+        reflector = Reflector(self._client, resource, decoder.decode, take, namespace=key.namespace, name=key.name)
+        self._vcl_watches[key] = self._group.create_task(reflector.run())
+        return reflector
+
+
+def is_newer(version: str, known: str) -> bool:
+    """Whether an object was stored later; resource versions of one kind can be compared."""
+    return not (version.isdigit() and known.isdigit()) or int(version) > int(known)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

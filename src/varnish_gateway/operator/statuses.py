@@ -1,0 +1,152 @@
+"""Write statuses.
+
+In:   statuses from translation, verdicts about Gateways.
+Out:  writes, only where the stored status says something else, and Events about what is wrong.
+
+Gateways and GatewayClasses by server-side apply. A route's list of parents is one value to the
+API server, shared by all controllers: it is read, changed and written under its version.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from varnish_gateway import ir
+from varnish_gateway.api import Key
+from varnish_gateway.emit import names
+from varnish_gateway.kube.events import Recorder
+from varnish_gateway.kube.resources import RESOURCES
+from varnish_gateway.operator.sources import Seen, Sources
+from varnish_gateway.operator.statustext import Document, applied_status, faults, route_status
+from varnish_gateway.operator.verdict import Verdict
+from varnish_gateway.operator.writer import Writer
+from varnish_gateway.translate import with_programmed
+
+MESSAGE_LIMIT = 32768
+"""The API server takes no longer message of a condition."""
+
+log = logging.getLogger(__name__)
+
+
+class _Stored(msgspec.Struct):
+    metadata: dict[str, Any]
+    status: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Statuses:
+    """``is_foreign`` says whether a Gateway is served by somebody else."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        sources: Sources,
+        recorder: Recorder,
+        controller: str,
+        is_foreign: Callable[[Key], bool],
+    ) -> None:
+        self._writer = writer
+        self._sources = sources
+        self._recorder = recorder
+        self._controller = controller
+        self._is_foreign = is_foreign
+        self._wanted: dict[Key, ir.Status | None] = {}
+        self.verdicts: dict[Key, Verdict] = {}
+
+    def want(self, key: Key, status: ir.Status | None) -> None:
+        """Take in a status; None: there is nothing left that we have to say."""
+        self._wanted[key] = status
+
+    def recall_routes(self) -> None:
+        """Have entries taken back that are under our name at routes of which there is nothing to say."""
+        ours = self._controller.encode()
+        for key, seen in self._sources.stated.items():
+            if key.kind == "HTTPRoute" and key not in self._wanted and ours in seen.status:
+                self._wanted[key] = None
+
+    @property
+    def known(self) -> list[Key]:
+        """Every object about which there is something to say."""
+        return list(self._wanted)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._wanted
+
+    async def write(self, key: Key) -> None:
+        """Have the status stored as it is wanted."""
+        seen = self._sources.stated.get(key)
+        if seen is None:  # the object is gone
+            self._wanted.pop(key, None)
+            return
+        wanted = self._wanted[key]
+        if key.kind == "HTTPRoute":
+            await self._write_route(key, wanted, seen)  # type: ignore[arg-type]
+        elif wanted is None:
+            await self._withdraw(key)
+        elif isinstance(wanted, ir.GatewayStatus):
+            if (verdict := self.verdicts.get(key)) is not None:  # until it is known there is nothing true to say
+                await self._apply(key, _completed(wanted, verdict), seen)
+        elif isinstance(wanted, ir.GatewayClassStatus):
+            await self._apply(key, wanted, seen)
+
+    async def _apply(self, key: Key, wanted: ir.GatewayStatus | ir.GatewayClassStatus, seen: Seen) -> None:
+        status = applied_status(wanted, seen.status, _now())
+        if status is None:
+            return
+        answer = await self._writer.apply_status(_document(key, status), manager=names.GATEWAY_MANAGER)
+        self._written(key, answer, status)
+
+    async def _write_route(self, key: Key, wanted: ir.RouteStatus | None, seen: Seen) -> None:
+        status = route_status(wanted, seen.status, lambda entry: self._is_ours(key, entry), _now())
+        if status is not None:
+            patch = {"metadata": {"resourceVersion": seen.version}, "status": status}
+            answer = await self._writer.patch_status(key, patch, manager=names.ROUTE_MANAGER)
+            ours = {"parents": [entry for entry in status["parents"] if self._is_ours(key, entry)]}
+            self._written(key, answer, ours)
+        self._forget_withdrawn(key)
+
+    async def _withdraw(self, key: Key) -> None:
+        """Take back what we said about an object that is not ours any more."""
+        answer = await self._writer.apply_status(_document(key, {}), manager=names.GATEWAY_MANAGER)
+        self._take_answer(key, answer)
+        self._forget_withdrawn(key)
+
+    def _forget_withdrawn(self, key: Key) -> None:
+        if self._wanted.get(key) is None:  # still so after the write
+            self._wanted.pop(key, None)
+
+    def _is_ours(self, route: Key, entry: Document) -> bool:
+        """Whether an entry of a route's parents is ours to write or remove."""
+        if entry.get("controllerName") != self._controller:
+            return False
+        parent = entry.get("parentRef", {})
+        return not self._is_foreign(Key("Gateway", parent.get("namespace", route.namespace), parent.get("name", "")))
+
+    def _written(self, key: Key, answer: bytes, status: Document) -> None:
+        self._take_answer(key, answer)
+        for condition in faults(status):
+            log.warning("%s: %s %s: %s", key, condition["type"], condition["reason"], condition["message"])
+            self._recorder.record(self._sources.reference(key), "Warning", condition["reason"], condition["message"])
+
+    def _take_answer(self, key: Key, answer: bytes) -> None:
+        stored = msgspec.json.decode(answer, type=_Stored)
+        self._sources.answered_status(key, str(stored.metadata["resourceVersion"]), bytes(stored.status))
+
+
+def _completed(status: ir.GatewayStatus, verdict: Verdict) -> ir.GatewayStatus:
+    message = verdict.message[:MESSAGE_LIMIT]
+    return with_programmed(
+        status, served=verdict.served, reason=verdict.reason, message=message, addresses=verdict.addresses
+    )
+
+
+def _document(key: Key, status: Document) -> Document:
+    metadata = {"name": key.name} | ({"namespace": key.namespace} if key.namespace else {})
+    resource = RESOURCES[key.kind]
+    return {"apiVersion": resource.api_version, "kind": key.kind, "metadata": metadata, "status": status}
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

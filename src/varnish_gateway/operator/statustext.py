@@ -1,0 +1,100 @@
+"""Statuses as documents, made to fit what is stored already.
+
+In:   a status from translation, and the stored one.
+Out:  what to write, or None where the stored one says the same.
+Pure; the time comes from outside. A condition keeps its lastTransitionTime as long as its
+status stays.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from varnish_gateway import ir
+
+Document = dict[str, Any]
+IsOurs = Callable[[Document], bool]
+
+PASSING = ("Pending", "AddressNotAssigned")
+"""Reasons that are a matter of time, not of something that is wrong."""
+NOTHING = ir.RouteStatus(())
+
+
+def applied_status(wanted: ir.GatewayStatus | ir.GatewayClassStatus, stored: bytes, now: str) -> Document | None:
+    """Return the status of a Gateway or a GatewayClass, for server-side apply."""
+    live = _mapping(stored)
+    document = _plain(wanted)
+    timed = {**document, "conditions": _timed(document["conditions"], live.get("conditions"), now)}
+    if "listeners" in document:
+        timed["listeners"] = [_timed_listener(one, live.get("listeners"), now) for one in document["listeners"]]
+    return None if _holds(live, timed) else timed
+
+
+def route_status(wanted: ir.RouteStatus | None, stored: bytes, is_ours: IsOurs, now: str) -> Document | None:
+    """Return the whole status of a route: others' entries as they are, then ours."""
+    parents: list[Document] = _mapping(stored).get("parents") or []
+    others = [entry for entry in parents if not is_ours(entry)]
+    ours = [entry for entry in parents if is_ours(entry)]
+    new = [_timed_parent(entry, ours, now) for entry in _plain(wanted or NOTHING)["parents"]]
+    return None if new == ours else {"parents": [*others, *new]}
+
+
+def faults(document: Document) -> list[Document]:
+    """Return the conditions that say that something is wrong, of the object and of its parts."""
+    parts = [document, *document.get("listeners", ()), *document.get("parents", ())]
+    wrong = [condition for part in parts for condition in part.get("conditions", ()) if _is_wrong(condition)]
+    return list({(c["type"], c["reason"], c["message"]): c for c in wrong}.values())
+
+
+def _is_wrong(condition: Mapping[str, Any]) -> bool:
+    if condition["reason"] in PASSING:
+        return False
+    bad = "True" if condition["type"] in ("Conflicted", "OverlappingTLSConfig", "PartiallyInvalid") else "False"
+    return bool(condition["status"] == bad)
+
+
+def _timed(conditions: Iterable[Document], live: Sequence[Document] | None, now: str) -> list[Document]:
+    known = {condition.get("type"): condition for condition in live or ()}
+    return [_timed_condition(condition, known.get(condition["type"]), now) for condition in conditions]
+
+
+def _timed_condition(condition: Document, known: Document | None, now: str) -> Document:
+    same = known is not None and known.get("status") == condition["status"]
+    since = known.get("lastTransitionTime") if same and known else None
+    return {**condition, "lastTransitionTime": since or now}
+
+
+def _timed_listener(listener: Document, live: Sequence[Document] | None, now: str) -> Document:
+    known = next((one for one in live or () if one.get("name") == listener["name"]), {})
+    return {**listener, "conditions": _timed(listener["conditions"], known.get("conditions"), now)}
+
+
+def _timed_parent(entry: Document, ours: Sequence[Document], now: str) -> Document:
+    known = next((one for one in ours if one.get("parentRef") == entry["parentRef"]), {})
+    return {**entry, "conditions": _timed(entry["conditions"], known.get("conditions"), now)}
+
+
+def _holds(live: Document, wanted: Document) -> bool:
+    """Whether the stored status has all that is wanted; conditions of others are not our business."""
+    return all(_same(live.get(name), value) for name, value in wanted.items())
+
+
+def _same(live: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON
+    if isinstance(wanted, list) and wanted and "conditions" in wanted[0]:  # listeners, by name
+        stored = {one.get("name"): one for one in live or ()}
+        return stored.keys() == {one["name"] for one in wanted} and all(_holds(stored[o["name"]], o) for o in wanted)
+    if isinstance(wanted, list) and wanted and "type" in wanted[0] and "status" in wanted[0]:  # conditions, by type
+        stored = {one.get("type"): one for one in live or ()}
+        return all(stored.get(one["type"]) == one for one in wanted)
+    return bool((live or None) == (wanted or None))
+
+
+def _plain(status: ir.Status) -> Document:
+    document: Document = msgspec.json.decode(msgspec.json.encode(status))
+    return document
+
+
+def _mapping(stored: bytes) -> Document:
+    document = msgspec.json.decode(stored) if stored else None
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,101 @@
+"""Those who do the jobs, as long as this operator leads.
+
+In:   the queue.
+Out:  jobs done. One that fails is tried again, later and later; what a person has to correct
+      is said on the Gateway and tried again when something about it changes, or after minutes.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from typing import NoReturn
+
+from varnish_gateway import errors
+from varnish_gateway.operator.jobs import Job
+from varnish_gateway.operator.objects import NotOurs, Report
+from varnish_gateway.operator.queue import Queue
+from varnish_gateway.operator.reconciler import Reconciler
+
+AT_ONCE = 16
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.1, 5.0
+STALE_SECONDS = 0.02
+"""Somebody else wrote first and their change is on its way to us, or a Role that was just made is to the authorizer."""
+SOON = (errors.Conflict, errors.NotFound)
+SOON_ATTEMPTS = 10
+LAST_REFUSED_SECONDS = 60.0
+"""For what a person has to correct; the delay grows up to that."""
+NOT_LEADING_SECONDS = 1.0
+
+REFUSALS = (errors.Invalid, errors.Forbidden, errors.FieldConflict, NotOurs)
+"""What a person has to correct."""
+
+log = logging.getLogger(__name__)
+
+
+class Workers:
+    def __init__(self, queue: Queue[Job], reconciler: Reconciler, report: Report) -> None:
+        self._queue = queue
+        self._reconciler = reconciler
+        self._report = report
+        self._attempts: Counter[Job] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.are_at_work = False
+
+    async def run(self) -> None:
+        """Work until cancelled; what is being done then is broken off."""
+        self.are_at_work = True
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(AT_ONCE):
+                    group.create_task(self._work())
+        finally:
+            self.are_at_work = False
+
+    async def _work(self) -> NoReturn:
+        while True:
+            job = await self._queue.take()
+            try:
+                await self._reconciler.do(job)
+            except errors.NotLeading:  # whoever leads does it; if it is us again, we do
+                self._queue.add(job, job.urgency, delay=NOT_LEADING_SECONDS)
+            except errors.GatewayError as error:
+                self._failed(job, error)
+            else:
+                self._succeeded(job)
+            finally:
+                self._queue.done(job)
+
+    def _succeeded(self, job: Job) -> None:
+        self._attempts.pop(job, None)
+        gateway = self._reconciler.gateway_of(job)
+        if gateway in self._reconciler.faults:
+            self._reconciler.blame(gateway, job.key, None)
+
+    def _failed(self, job: Job, error: errors.GatewayError) -> None:
+        self.failures[type(error).__name__] += 1
+        self._attempts[job] += 1
+        most = LAST_REFUSED_SECONDS if isinstance(error, REFUSALS) else LAST_RETRY_SECONDS
+        delay = min(FIRST_RETRY_SECONDS * 2.0 ** min(self._attempts[job] - 1, 30), most)
+        if isinstance(error, errors.NotFound) and job.what == "status":
+            return  # the object is gone, as we are about to hear
+        if isinstance(error, SOON) and self._attempts[job] <= SOON_ATTEMPTS:
+            delay = min(delay, STALE_SECONDS * self._attempts[job])
+        elif isinstance(error, REFUSALS):
+            self._complain(job, error)
+        else:
+            log.warning("%s of %s failed, next attempt in %.1f s: %s", job.what, job.key, delay, error)
+        self._queue.add(job, job.urgency, delay=delay)
+
+    def _complain(self, job: Job, error: errors.GatewayError) -> None:
+        gateway = self._reconciler.gateway_of(job)
+        if gateway is None:
+            log.warning("%s of %s was refused: %s", job.what, job.key, error)
+        elif self._reconciler.blame(gateway, job.key, str(error)):
+            log.error("%s: %s", gateway, error)
+            self._report(gateway, _reason(error), str(error))
+
+
+def _reason(error: errors.GatewayError) -> str:
+    if isinstance(error, errors.FieldConflict):
+        return "FieldConflict"
+    return "NotOurs" if isinstance(error, NotOurs) else "ApplyRefused"

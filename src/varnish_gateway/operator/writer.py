@@ -1,0 +1,51 @@
+"""Every write of the operator goes through here.
+
+In:   documents, and a client that asks before each write whether we lead: a lost lease stops
+      writing at once, whatever else is on its way.
+Out:  the API server's answers.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from varnish_gateway import errors
+from varnish_gateway.api import Key
+from varnish_gateway.kube.client import Client
+from varnish_gateway.kube.resources import RESOURCES
+
+
+class Writer:
+    """``counts`` says how often was written, by kind and what was done."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    async def get(self, key: Key) -> bytes | None:
+        """Return an object as it is stored now; None where there is none."""
+        try:
+            return await self._client.get(RESOURCES[key.kind], key.name, namespace=key.namespace)
+        except errors.NotFound:
+            return None
+
+    async def apply(self, document: Mapping[str, Any], *, manager: str) -> bytes:
+        self.counts[document["kind"], "apply"] += 1
+        return await self._client.apply(document, manager=manager)
+
+    async def apply_status(self, document: Mapping[str, Any], *, manager: str) -> bytes:
+        """Apply a status. It is ours to say, so what another manager wrote there gives way."""
+        self.counts[document["kind"], "status"] += 1
+        return await self._client.apply(document, manager=manager, subresource="status", force=True)
+
+    async def patch_status(self, key: Key, document: Mapping[str, Any], *, manager: str) -> bytes:
+        """Write a status; the document's resourceVersion must be the stored one."""
+        self.counts[key.kind, "status"] += 1
+        resource = RESOURCES[key.kind]
+        return await self._client.patch(
+            resource, key.name, document, namespace=key.namespace, subresource="status", manager=manager
+        )
+
+    async def delete(self, key: Key, *, uid: str) -> None:
+        self.counts[key.kind, "delete"] += 1
+        await self._client.delete(RESOURCES[key.kind], key.name, namespace=key.namespace, uid=uid)

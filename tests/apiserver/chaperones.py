@@ -1,0 +1,261 @@
+"""``vgw chaperone`` as in a pod: a process of its own, under its own ServiceAccount.
+
+In:   a cluster, and a namespace for the Gateway.
+Out:  what the operator would write for a Gateway (RBAC, ConfigMaps), EndpointSlices, and the
+      chaperone that follows them. It may read what the operator lets it read, and nothing else.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from apiserver.cluster import Cluster
+from varnish import talk
+from varnish.loopback import free_port
+from varnish.running import RunningGateway
+from varnish.waiting import PATIENCE, until_async
+from varnish_gateway.chaperone.ghostfiles import content_hash
+from varnish_gateway.emit.manifests.access import access
+from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
+from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING, endpoints_binding
+from varnish_gateway.emit.routing import shard_of
+from varnish_gateway.emit.vcl import main_vcl
+from varnish_gateway.ir import wire
+from varnish_gateway.kube.resources import RESOURCES, Resource
+
+NAME = "gw"
+CLUSTER_ROLE = "vgw-test-endpoints"
+ROOT = Path(__file__).parents[2]
+
+
+class Gateway:
+    """A Gateway as its chaperone sees it."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self.path = f"/api/v1/namespaces/{namespace}/configmaps/{NAME}-vcl"
+
+    # -- what it may read -------------------------------------------------------------------
+
+    def grant(self) -> str:
+        """Make the ServiceAccount and what it may read, as the operator and deploy/ do; return its token."""
+        document = yaml.safe_load((ROOT / "deploy" / "02-chaperone-rbac.yaml").read_text())
+        document["metadata"]["name"] = CLUSTER_ROLE
+        self._apply(document)
+        self.bind_endpoints(self.namespace)
+        return self.cluster.service_account_token(self.namespace, NAME)
+
+    def bind_endpoints(self, *namespaces: str) -> None:
+        """Let the chaperone read EndpointSlices of these namespaces, too."""
+        shape = GatewayShape(
+            namespace=self.namespace,
+            name=NAME,
+            uid="none",
+            class_name="none",
+            endpoint_namespaces=frozenset(namespaces),
+        )
+        for manifest in access(shape, Installation(image="none", chaperone_role=CLUSTER_ROLE)):
+            manifest["metadata"].pop("ownerReferences", None)  # there is no Gateway, so all would be collected
+            self._apply(manifest)
+
+    def unbind_endpoints(self, namespace: str) -> None:
+        binding = RESOURCES["RoleBinding"].path(namespace, endpoints_binding(self.namespace, NAME))
+        self.cluster.request("DELETE", binding)
+
+    def _apply(self, document: dict[str, Any]) -> None:
+        cluster_role = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+        resource = RESOURCES.get(document["kind"], cluster_role)
+        metadata = document["metadata"]
+        self.cluster.apply(resource.path(metadata.get("namespace", ""), metadata["name"]), document)
+
+    # -- what it reads ----------------------------------------------------------------------
+
+    def write(self, *services: str, vcl: str | None = None, generation: int = 1, shards: int = 1) -> None:
+        """Write what routes these Services ("namespace/name"), one host each, as the operator does."""
+        texts = routing(services, shards)
+        for number in range(1, shards):
+            self.write_shard(number, texts[number])
+        data = {MAIN_VCL: vcl or main_vcl(), ROUTING: texts[0]}
+        if shards > 1:
+            data[INDEX] = index(texts)
+        self.write_data(data, generation)
+
+    def write_data(self, data: Mapping[str, str], generation: int = 1) -> None:
+        metadata = {"name": f"{NAME}-vcl", "annotations": {GENERATION: str(generation)}}
+        self.cluster.apply(self.path, _config_map(metadata, data))
+
+    def write_shard(self, number: int, text: str) -> None:
+        self.cluster.apply(f"{self.path}-{number}", _config_map({"name": f"{NAME}-vcl-{number}"}, {ROUTING: text}))
+
+    def write_endpoints(self, service: str, endpoint: wire.Endpoint, *, api_port: int | None = None) -> None:
+        """Write the EndpointSlice of a Service ("namespace/name"), through another API server if told."""
+        _, name = service.split("/")
+        document = {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
+            "addressType": "IPv4",
+            "ports": [{"name": "", "port": endpoint.port}],
+            "endpoints": [{"addresses": [endpoint.address], "conditions": {"ready": True}}],
+        }
+        self.cluster.request(
+            "PATCH",
+            f"{_slice_path(service)}?fieldManager=test&force=true",
+            document,
+            content_type="application/apply-patch+yaml",
+            port=api_port,
+        )
+
+    def remove_endpoints(self, service: str, *, api_port: int | None = None) -> None:
+        self.cluster.request("DELETE", _slice_path(service), port=api_port)
+
+
+class Chaperone:
+    """The process, its ports and what it says."""
+
+    def __init__(self, gateway: Gateway, token: str, directory: Path, **environment: str) -> None:
+        self.port, self.health = free_port(), free_port()
+        self.environment = {
+            "KUBECONFIG": str(gateway.cluster.kubeconfig(token)),
+            "NAMESPACE": gateway.namespace,
+            "CONFIGMAP_NAME": f"{NAME}-vcl",
+            "SECRET_NAME": f"{NAME}-tls",
+            "VARNISH_ADMIN_PORT": "0",
+            "VARNISH_LISTEN": f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{self.port},http",
+            "VARNISH_STORAGE": "malloc,16m",
+            "WORK_DIR": str(directory / "work"),
+            "HEALTH_ADDR": f"127.0.0.1:{self.health}",
+            "DRAIN_SECONDS": "0.5",
+            "DRAIN_DELAY_SECONDS": "0",
+            **environment,
+        }
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[RunningGateway]:
+        """Run it; it is stopped, gently, at the end."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "varnish_gateway", "chaperone", "--log-format", "json"),
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **self.environment},
+            limit=1 << 20,
+        )
+        gateway = RunningGateway(process)
+        try:
+            yield gateway
+        finally:
+            await gateway.stop(signal.SIGTERM)
+
+    async def ask(self, host: str) -> talk.Answer:
+        return await talk.ask(self.port, host)
+
+    async def until_taken(self, host: str, taker: str | int) -> None:
+        """Wait until a host is answered by this origin, or with this status."""
+        last: list[str | int] = []
+
+        async def taken() -> bool:
+            last[:] = [(await self.ask(host)).taker]
+            return last == [taker]
+
+        try:
+            await until_async(taken, f"{host} is taken by {taker}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}, but by {last}; {await self.served()}") from error
+
+    async def served(self) -> dict[str, Any]:
+        """Return what /ready says, with its status."""
+        answer = await talk.ask(self.health, "localhost", "/ready")
+        return {"status": answer.status, **(answer.json if answer.body else {})}
+
+    async def until_served(self, what: str, wanted: Any) -> dict[str, Any]:
+        """Wait until /ready says this; ``wanted`` is a value or a question about it."""
+        said: dict[str, Any] = {}
+
+        async def says() -> bool:
+            said.clear()
+            said.update(await self.served())
+            return bool(wanted(said.get(what)) if callable(wanted) else said.get(what) == wanted)
+
+        try:
+            await until_async(says, f"/ready has the {what} that is wanted", PATIENCE)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {said}") from error
+        return said
+
+    async def until_problem(self, text: str, what: str = "problems") -> dict[str, Any]:
+        """Wait until /ready names a problem."""
+        return await self.until_served(what, lambda problems: any(text in each for each in problems or ()))
+
+    async def metrics(self) -> str:
+        return (await talk.ask(self.health, "localhost", "/metrics")).body.decode()
+
+
+@contextlib.contextmanager
+def pod_address() -> Iterator[str]:
+    """Give an address of this machine that an EndpointSlice may hold: the API server refuses those of 127.0.0.0/8.
+
+    An address of our own on the loopback interface; without the right to make one, the machine's.
+    """
+    number = os.getpid()
+    address = f"198.18.{number >> 8 & 255}.{number & 255}"
+    made = subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], capture_output=True, check=False)
+    if made.returncode == 0:
+        try:
+            yield address
+        finally:
+            subprocess.run(["ip", "address", "del", f"{address}/32", "dev", "lo"], check=True)
+        return
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # nothing is sent
+        yield str(probe.getsockname()[0])
+
+
+def routing(services: Iterable[str], shards: int = 1) -> list[str]:
+    """Return the shards of routes to these Services; the host is the Service's name."""
+    routes = [_route(*service.split("/")) for service in services]
+    listeners = (wire.Listener(name="http", socket="*"),)
+    return [
+        msgspec.json.encode(
+            wire.Routing(
+                version=2,
+                shard=number,
+                shards=shards,
+                listeners=listeners if number == 0 else (),
+                routes=tuple(route for route in routes if shard_of(route.namespace, route.name, shards) == number),
+            )
+        ).decode()
+        for number in range(shards)
+    ]
+
+
+def index(texts: list[str]) -> str:
+    hashes = ("", *(content_hash(text.encode()) for text in texts[1:]))
+    return msgspec.json.encode(wire.Index(version=2, shards=hashes)).decode()
+
+
+def _route(namespace: str, name: str) -> wire.Route:
+    return wire.Route(
+        namespace=namespace,
+        name=name,
+        attachments=(wire.Attachment(listener="http", hostnames=(name,)),),
+        rules=(wire.Rule(backends=(wire.Backend(service=f"{namespace}/{name}", port=80),)),),
+    )
+
+
+def _config_map(metadata: dict[str, Any], data: Mapping[str, str]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
+
+
+def _slice_path(service: str) -> str:
+    namespace, name = service.split("/")
+    return f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices/{name}"

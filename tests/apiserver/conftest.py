@@ -1,0 +1,71 @@
+"""Fixtures of all tests with a real API server.
+
+What these tests are made of, from the bottom up:
+programs   child processes and ports
+cluster    etcd and kube-apiserver with the CRDs; what a test does to them
+reflecting a reflector, and what it delivered
+chaperones vgw chaperone under its own ServiceAccount
+operators  vgw operator under its own ServiceAccount, and documents for it
+operatorlab a namespace in which an operator works: what a test does and sees there
+
+Most tests share one ``cluster`` and have a ``namespace`` each. A test that kills the API server,
+pauses it, or takes a CRD away has an ``own_cluster``. The tests of a module may share one
+``operator``; each has a ``lab`` in a namespace of its own, and the class without parameters.
+"""
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from apiserver.cluster import Cluster
+from apiserver.operatorlab import Lab
+from apiserver.operators import Operator, gateway_class, put
+from varnish_gateway.kube.client import Client
+
+_turn = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster")).start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("own")).start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    name = f"test-{next(_turn)}"
+    cluster.create_namespace(name)
+    yield name
+    cluster.clear_namespace(name)
+
+
+@pytest.fixture
+async def client(cluster: Cluster) -> AsyncIterator[Client]:
+    async with cluster.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def operator(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """Have an operator for all tests of a module, with a class of its own."""
+    name = f"class-{next(_turn)}"
+    put(cluster, gateway_class(name))
+    operator = Operator(cluster, tmp_path_factory.mktemp("operator"), class_name=name).start()
+    yield operator
+    operator.stop()
+
+
+@pytest.fixture
+def lab(cluster: Cluster, operator: Operator, namespace: str) -> Iterator[Lab]:
+    """Have a namespace for the operator."""
+    yield Lab(cluster, operator, namespace)
+    put(cluster, gateway_class(operator.class_name))

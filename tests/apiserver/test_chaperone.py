@@ -1,0 +1,297 @@
+"""The chaperone in a cluster: what reaches traffic, and what stays when something is wrong."""
+
+import pytest
+
+from apiserver.chaperones import NAME, Chaperone, Gateway, index, pod_address, routing
+from apiserver.cluster import Refused
+from varnish.origins import Origin
+from varnish.places import open_place
+from varnish_gateway.emit.names import INDEX, MAIN_VCL, ROUTING
+from varnish_gateway.emit.vcl import main_vcl
+
+
+@pytest.fixture(scope="module")
+def address():
+    with pod_address() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def tea(address):
+    with Origin("tea", address=address) as origin:
+        yield origin.endpoint
+
+
+@pytest.fixture(scope="module")
+def milk(address):
+    with Origin("milk", address=address) as origin:
+        yield origin.endpoint
+
+
+@pytest.fixture
+def origins(tea, milk):
+    return tea, milk
+
+
+@pytest.fixture
+def place():
+    with open_place() as directory:
+        yield directory
+
+
+@pytest.fixture
+def gateway(cluster, namespace):
+    return Gateway(cluster, namespace)
+
+
+@pytest.fixture
+def other(cluster, namespace):
+    """Another namespace, which the chaperone may not read yet."""
+    name = f"{namespace}-other"
+    cluster.create_namespace(name)
+    yield name
+    cluster.clear_namespace(name)
+
+
+@pytest.fixture
+def chaperone(gateway, place):
+    return Chaperone(gateway, gateway.grant(), place)
+
+
+def saying(word):
+    return main_vcl().replace("ghost.deliver();", f'ghost.deliver(); set resp.http.Says = "{word}";')
+
+
+def services(namespace, count):
+    return [f"{namespace}/s{number}" for number in range(count)]
+
+
+async def test_every_change_of_routing_endpoints_and_vcl_reaches_traffic(gateway, chaperone, tea, milk):
+    one, two = f"{gateway.namespace}/one", f"{gateway.namespace}/two"
+    gateway.write(one, generation=3)
+    gateway.write_endpoints(one, tea)
+    async with chaperone.running() as running:
+        said = await chaperone.until_served("generation", "3")
+        assert (said["status"], said["upToDate"], said["problems"], said["awaySince"]) == (200, True, [], None)
+        assert (await chaperone.ask("one")).taker == "tea"
+
+        gateway.write_endpoints(one, milk)
+        await chaperone.until_taken("one", "milk")
+        gateway.write(one, two, vcl=saying("hello"), generation=4)
+        await chaperone.until_served("generation", "4")
+        assert (await chaperone.ask("two")).taker == 503
+        gateway.write_endpoints(two, tea)
+        await chaperone.until_taken("two", "tea")
+        assert (await chaperone.ask("two")).header("says") == "hello"
+        gateway.write(two, generation=5)
+        await chaperone.until_served("generation", "5")
+        assert (await chaperone.ask("one")).taker == 404
+        metrics = await chaperone.metrics()
+        assert "vgw_api_server_away_seconds 0.0" in metrics
+        assert "vgw_watched_namespaces 1" in metrics
+        assert 'vgw_kube_requests_total{verb="list",kind="ConfigMap",code="200"} 1' in metrics
+    assert running.process.returncode == 0
+
+
+async def test_nothing_serves_before_everything_is_there(gateway, chaperone, tea):
+    one = f"{gateway.namespace}/one"
+    async with chaperone.running():
+        said = await chaperone.until_problem(f"ConfigMap {gateway.namespace}/{NAME}-vcl does not exist")
+        assert (said["status"], said["reason"], said["upToDate"]) == (503, "no VCL is in use", False)
+        gateway.write_data({ROUTING: routing([one])[0]})
+        await chaperone.until_problem("main.vcl: there is none yet")
+        gateway.write_data({MAIN_VCL: main_vcl()})
+        await chaperone.until_problem("routing.json: there is none yet")
+        gateway.write_endpoints(one, tea)
+        assert (await chaperone.served())["status"] == 503
+        gateway.write(one, generation=2)
+        said = await chaperone.until_served("status", 200)
+        assert (said["generation"], said["problems"]) == ("2", [])
+        assert (await chaperone.ask("one")).taker == "tea"
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({}, "routing.json: there is none yet"),
+        ({MAIN_VCL: saying("new"), ROUTING: "{half"}, "routing.json: "),
+        ({MAIN_VCL: saying("new"), ROUTING: '{"version": 7}'}, "routing.json: "),
+        ({MAIN_VCL: saying("new"), ROUTING: routing([])[0], INDEX: "[]"}, "shards.json: "),
+        ({MAIN_VCL: saying("new"), ROUTING: routing([], 2)[0]}, "it is one of 2 shards, and the index has 1"),
+        (None, "does not exist"),
+    ],
+    ids=["empty", "malformed", "version", "index", "without-index", "deleted"],
+)
+async def test_a_configmap_that_is_wrong_leaves_the_last_good_routing(gateway, chaperone, origins, data, problem):
+    tea, milk = origins
+    one = f"{gateway.namespace}/one"
+    gateway.write(one, generation=1)
+    gateway.write_endpoints(one, tea)
+    async with chaperone.running():
+        await chaperone.until_served("generation", "1")
+        if data is None:
+            gateway.cluster.request("DELETE", gateway.path)
+        else:
+            gateway.write_data(data, generation=2)
+        said = await chaperone.until_problem(problem)
+        assert (said["status"], said["upToDate"], said["generation"]) == (200, False, "1")
+        gateway.write_endpoints(one, milk)  # endpoints are not disturbed by it
+        await chaperone.until_taken("one", "milk")
+        gateway.write(one, generation=3)
+        said = await chaperone.until_served("generation", "3")
+        assert (said["upToDate"], said["problems"]) == (True, [])
+
+
+async def test_shards_come_change_grow_and_shrink(gateway, chaperone, tea, milk):
+    names = services(gateway.namespace, 12)
+    for name in names:
+        gateway.write_endpoints(name, tea)
+    gateway.write(*names, shards=4)
+    async with chaperone.running():
+        await chaperone.until_served("status", 200)
+        for name in names:
+            assert (await chaperone.ask(name.split("/")[1])).taker == "tea"
+        assert 'vgw_kube_requests_total{verb="get",kind="ConfigMap",code="200"} 3' in await chaperone.metrics()
+
+        fresh = f"{gateway.namespace}/fresh"
+        gateway.write_endpoints(fresh, milk)
+        gateway.write(*names, fresh, shards=4, generation=2)
+        await chaperone.until_taken("fresh", "milk")
+        # One route is in one shard; shard 0 needs no request.
+        metrics = await chaperone.metrics()
+        assert any(f'verb="get",kind="ConfigMap",code="200"}} {count}\n' in metrics for count in (3, 4))
+
+        for generation, shards in ((3, 8), (4, 2), (5, 1)):
+            gateway.write(*names, shards=shards, generation=generation)
+            await chaperone.until_served("generation", str(generation))
+            for name in names:
+                assert (await chaperone.ask(name.split("/")[1])).taker == "tea"
+            assert (await chaperone.ask("fresh")).taker == 404
+
+
+async def test_an_index_ahead_of_its_shards_waits_for_them(gateway, chaperone, tea):
+    names = services(gateway.namespace, 6)
+    for name in names:
+        gateway.write_endpoints(name, tea)
+    gateway.write(*names[:3], generation=1)
+    async with chaperone.running():
+        await chaperone.until_served("generation", "1")
+        texts = routing(names, 2)
+        gateway.write_data({MAIN_VCL: main_vcl(), ROUTING: texts[0], INDEX: index(texts)}, generation=2)
+        said = await chaperone.until_problem("shard 1 of 2 is not there yet")
+        assert (said["status"], said["generation"]) == (200, "1")
+        assert (await chaperone.ask("s0")).taker == "tea"
+        gateway.write_shard(1, texts[1])
+        await chaperone.until_served("generation", "2")
+        for name in names:
+            assert (await chaperone.ask(name.split("/")[1])).taker == "tea"
+
+
+async def test_a_shard_that_is_damaged_disturbs_no_other(gateway, chaperone, tea):
+    names = services(gateway.namespace, 8)
+    for name in names:
+        gateway.write_endpoints(name, tea)
+    gateway.write(*names, shards=4)
+    async with chaperone.running():
+        await chaperone.until_served("status", 200)
+        texts = routing([*names, f"{gateway.namespace}/x"], 4)
+        changed = next(number for number, text in enumerate(texts) if '"x"' in text)
+        broken = next(number for number in (1, 2, 3) if number != changed)
+        if changed:
+            gateway.write_shard(changed, texts[changed])
+        gateway.write_shard(broken, "{half")
+        texts[broken] = "{half"
+        gateway.write_data({MAIN_VCL: main_vcl(), ROUTING: texts[0], INDEX: index(texts)}, generation=2)
+        await chaperone.until_problem(f"{NAME}-vcl-{broken}, routing.json")
+        await chaperone.until_taken("x", 503)  # it has no endpoints, but a route
+        for name in names:
+            assert (await chaperone.ask(name.split("/")[1])).taker == "tea"
+        gateway.write(*names, shards=4, generation=3)
+        assert (await chaperone.until_served("generation", "3"))["problems"] == []
+
+
+async def test_a_namespace_that_may_not_be_read_disturbs_no_other_and_heals(gateway, chaperone, other, tea, milk):
+    mine, theirs = f"{gateway.namespace}/mine", f"{other}/theirs"
+    gateway.write_endpoints(mine, tea)
+    gateway.write_endpoints(theirs, milk)
+    gateway.write(mine, theirs)
+    async with chaperone.running():
+        await chaperone.until_taken("mine", "tea")
+        assert (await chaperone.ask("theirs")).taker == 503
+        said = await chaperone.until_problem(f"namespace {other}: EndpointSlice may not be watched", "troubles")
+        assert (said["status"], said["upToDate"], said["awaySince"]) == (200, True, None)
+        gateway.bind_endpoints(other)
+        await chaperone.until_taken("theirs", "milk")
+        gateway.write_endpoints(theirs, tea)
+        await chaperone.until_taken("theirs", "tea")
+        assert (await chaperone.served())["troubles"] == []
+
+
+async def test_routing_waits_for_the_first_list_of_a_new_namespace(gateway, chaperone, other, tea, milk):
+    """From the first answer on, a route to a namespace that is new has its endpoints: never 503."""
+    gateway.write_endpoints(f"{gateway.namespace}/mine", tea)
+    gateway.write_endpoints(f"{other}/theirs", milk)
+    gateway.write(f"{gateway.namespace}/mine")
+    gateway.bind_endpoints(other)
+    async with chaperone.running():
+        await chaperone.until_taken("mine", "tea")
+        gateway.write(f"{gateway.namespace}/mine", f"{other}/theirs")
+        takers = []
+        while "milk" not in takers:
+            takers.append((await chaperone.ask("theirs")).taker)
+            assert set(takers) <= {404, "milk"}
+            assert len(takers) < 20_000
+
+
+def test_it_may_read_its_own_and_nothing_else(gateway, other):
+    token = gateway.grant()
+    mine = gateway.namespace
+
+    def status(path):
+        try:
+            gateway.cluster.request("GET", path, token=token)
+        except Refused as refused:
+            return refused.status
+        return 200
+
+    gateway.write(f"{mine}/one")
+    named = f"?fieldSelector=metadata.name%3D{NAME}-vcl"
+    assert status(gateway.path) == 200
+    assert status(f"/api/v1/namespaces/{mine}/configmaps{named}") == 200
+    assert status(f"{gateway.path}-15") == 404
+    assert status(f"/api/v1/namespaces/{mine}/secrets/{NAME}-tls") == 404
+    assert status(f"/apis/discovery.k8s.io/v1/namespaces/{mine}/endpointslices") == 200
+    for path in (
+        f"/api/v1/namespaces/{mine}/configmaps",
+        f"/api/v1/namespaces/{mine}/configmaps/other",
+        f"{gateway.path}-99",
+        f"/api/v1/namespaces/{mine}/secrets",
+        f"/api/v1/namespaces/{mine}/secrets/other",
+        f"/api/v1/namespaces/{mine}/services",
+        f"/api/v1/namespaces/{mine}/pods",
+        f"/api/v1/namespaces/{other}/configmaps/{NAME}-vcl",
+        f"/apis/discovery.k8s.io/v1/namespaces/{other}/endpointslices",
+        "/apis/discovery.k8s.io/v1/endpointslices",
+        "/api/v1/configmaps",
+        "/api/v1/namespaces",
+        "/apis/gateway.networking.k8s.io/v1/gateways",
+    ):
+        assert status(path) == 403, path
+    for method, path, body in (
+        ("PATCH", gateway.path, {"data": {}}),
+        ("DELETE", gateway.path, None),
+        ("POST", f"/api/v1/namespaces/{mine}/configmaps", {"metadata": {"name": f"{NAME}-vcl-1"}}),
+    ):
+        with pytest.raises(Refused) as refused:
+            gateway.cluster.request(method, path, body, content_type="application/merge-patch+json", token=token)
+        assert refused.value.status == 403, (method, path)
+
+
+async def test_it_asks_for_nothing_that_it_may_not_read(gateway, chaperone, tea):
+    one = f"{gateway.namespace}/one"
+    gateway.write_endpoints(one, tea)
+    gateway.write(one, shards=2)
+    async with chaperone.running():
+        await chaperone.until_served("status", 200)
+        await chaperone.until_taken("one", "tea")
+        assert 'code="403"' not in await chaperone.metrics()

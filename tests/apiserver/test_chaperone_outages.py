@@ -1,0 +1,206 @@
+"""The chaperone while the API server is away, over restarts, and at its end."""
+
+import asyncio
+import contextlib
+import signal
+
+import pytest
+
+from apiserver.chaperones import Chaperone, Gateway, pod_address, routing
+from varnish import talk
+from varnish.origins import Origin
+from varnish.places import open_place
+from varnish.waiting import until_async
+from varnish_gateway.emit.names import MAIN_VCL, ROUTING
+
+
+@pytest.fixture(scope="module")
+def origins():
+    """Two endpoints: tea and milk."""
+    with (
+        pod_address() as address,
+        Origin("tea", address=address) as tea,
+        Origin("milk", address=address) as milk,
+    ):
+        yield tea.endpoint, milk.endpoint
+
+
+@pytest.fixture
+def place():
+    with open_place() as directory:
+        yield directory
+
+
+@pytest.fixture
+def gateway(cluster, namespace):
+    return Gateway(cluster, namespace)
+
+
+@pytest.fixture
+def fragile(own_cluster):
+    """Give a Gateway of a cluster whose API server may be killed."""
+    own_cluster.create_namespace("shop")
+    return Gateway(own_cluster, "shop")
+
+
+@contextlib.asynccontextmanager
+async def always_taken(chaperone, host, takers):
+    """Ask all the time; every answer has to come from one of these."""
+    seen, done = [], asyncio.Event()
+
+    async def ask():
+        while not done.is_set():
+            seen.append((await chaperone.ask(host)).taker)
+
+    asking = asyncio.create_task(ask())
+    try:
+        yield seen
+    finally:
+        done.set()
+        await asking
+    assert seen
+    assert set(seen) <= takers
+
+
+async def test_traffic_goes_on_and_nothing_is_missed(fragile, place, origins):
+    tea, milk = origins
+    one, two = "shop/one", "shop/two"
+    fragile.write(one, generation=1)
+    fragile.write_endpoints(one, tea)
+    fragile.write_endpoints(two, tea)
+    chaperone = Chaperone(fragile, fragile.grant(), place)
+    async with chaperone.running() as running:
+        await chaperone.until_served("generation", "1")
+        second = await asyncio.to_thread(fragile.cluster.start_second_api)
+        fragile.cluster.kill_api()
+        said = await chaperone.until_served("awaySince", bool)
+        assert (said["status"], said["problems"]) == (200, [])
+        assert any("ConfigMap can't be watched now" in trouble for trouble in said["troubles"])
+        assert "vgw_api_server_away_seconds 0.0\n" not in await chaperone.metrics()
+        async with always_taken(chaperone, "one", {"tea", "milk"}):
+            fragile.write_endpoints(one, milk, api_port=second)
+            fragile.remove_endpoints(two, api_port=second)
+            await asyncio.to_thread(fragile.cluster.start_api)
+            await chaperone.until_taken("one", "milk")
+        await chaperone.until_served("awaySince", None)
+        assert (await chaperone.until_served("troubles", []))["upToDate"]
+        fragile.write(one, two, generation=2)
+        await chaperone.until_served("generation", "2")
+        await chaperone.until_taken("two", 503)
+        await running.says("the API server answers again")
+
+
+async def test_a_restart_without_an_api_server_serves_what_served_last(fragile, place, origins):
+    tea, milk = origins
+    names = [f"shop/s{number}" for number in range(4)]
+    for name in names:
+        fragile.write_endpoints(name, tea)
+    fragile.write(*names, shards=2, generation=7)
+    chaperone = Chaperone(fragile, fragile.grant(), place)
+    async with chaperone.running() as running:
+        await chaperone.until_served("generation", "7")
+        await until_async((place / "work" / "last" / "last.json").exists, "it is on disk")
+        running.process.kill()
+    second = await asyncio.to_thread(fragile.cluster.start_second_api)
+    fragile.cluster.kill_api()
+    async with chaperone.running() as running:
+        said = await chaperone.until_served("status", 200)
+        assert (said["generation"], said["upToDate"]) == ("7", False)
+        await chaperone.until_served("awaySince", bool)
+        for name in names:
+            assert (await chaperone.ask(name.split("/")[1])).taker == "tea"
+        fragile.write_endpoints(names[0], milk, api_port=second)
+        async with always_taken(chaperone, "s0", {"tea", "milk"}), always_taken(chaperone, "s1", {"tea"}):
+            await asyncio.to_thread(fragile.cluster.start_api)
+            await chaperone.until_taken("s0", "milk")
+            await chaperone.until_served("upToDate", wanted=True)
+        fragile.write(*names[1:], shards=1, generation=8)
+        await chaperone.until_served("generation", "8")
+        assert (await chaperone.ask("s0")).taker == 404
+        assert (await chaperone.ask("s3")).taker == "tea"
+        # Shards that are the same as on disk are not asked for.
+        assert 'verb="get",kind="ConfigMap"' not in await chaperone.metrics()
+
+
+async def test_pools_from_disk_stay_where_endpoints_may_not_be_read_any_more(gateway, place, origins):
+    tea, milk = origins
+    cluster, other = gateway.cluster, f"{gateway.namespace}-other"
+    mine, theirs = f"{gateway.namespace}/mine", f"{other}/theirs"
+    cluster.create_namespace(other)
+    gateway.write_endpoints(mine, tea)
+    gateway.write_endpoints(theirs, tea)
+    gateway.write(mine, theirs)
+    chaperone = Chaperone(gateway, gateway.grant(), place)
+    gateway.bind_endpoints(other)
+    async with chaperone.running():
+        await chaperone.until_served("generation", "1")
+        await chaperone.until_taken("theirs", "tea")
+    gateway.unbind_endpoints(other)
+    gateway.write_endpoints(mine, milk)
+    async with chaperone.running():
+        async with always_taken(chaperone, "theirs", {0, "tea"}):
+            await chaperone.until_taken("mine", "milk")
+            await chaperone.until_problem(f"namespace {other}", "troubles")
+            gateway.write(mine, theirs, generation=2)
+            await chaperone.until_served("generation", "2")
+        gateway.write_endpoints(theirs, milk)
+        gateway.bind_endpoints(other)
+        await chaperone.until_taken("theirs", "milk")
+    cluster.clear_namespace(other)
+
+
+async def test_a_bad_vcl_after_a_restart_leaves_the_one_on_disk(gateway, place, origins):
+    tea, _ = origins
+    one = f"{gateway.namespace}/one"
+    gateway.write(one)
+    gateway.write_endpoints(one, tea)
+    chaperone = Chaperone(gateway, gateway.grant(), place)
+    async with chaperone.running():
+        await chaperone.until_served("generation", "1")
+    gateway.write_data({MAIN_VCL: "vcl 4.1; nonsense", ROUTING: routing([one])[0]}, generation=2)
+    async with chaperone.running():
+        await chaperone.until_taken("one", "tea")
+        said = await chaperone.until_served("problems", lambda problems: any("nonsense" in each for each in problems))
+        assert (said["status"], said["generation"], said["upToDate"]) == (200, "1", False)
+        gateway.write(one, generation=3)
+        await chaperone.until_served("generation", "3")
+
+
+async def test_a_damaged_disk_is_no_configuration(gateway, place, origins):
+    tea, _ = origins
+    one = f"{gateway.namespace}/one"
+    gateway.write(one)
+    gateway.write_endpoints(one, tea)
+    chaperone = Chaperone(gateway, gateway.grant(), place)
+    async with chaperone.running():
+        await chaperone.until_served("generation", "1")
+    for path in (place / "work" / "last").glob("routing-*"):
+        path.write_text("{half")
+    async with chaperone.running() as running:
+        await running.says("the last configuration on disk is not usable")
+        await chaperone.until_taken("one", "tea")
+
+
+async def test_a_drain_goes_unready_first_and_ends_when_nobody_is_connected(gateway, place, origins):
+    tea, milk = origins
+    one = f"{gateway.namespace}/one"
+    gateway.write(one)
+    gateway.write_endpoints(one, tea)
+    times = {"DRAIN_SECONDS": "60", "DRAIN_DELAY_SECONDS": "1", "VARNISHD_EXTRA_ARGS": "-p;timeout_idle=60"}
+    chaperone = Chaperone(gateway, gateway.grant(), place, **times)
+    async with chaperone.running() as running:
+        await chaperone.until_taken("one", "tea")
+        connection = talk.Connection(chaperone.port)
+        assert (await connection.ask("one")).taker == "tea"
+        running.process.send_signal(signal.SIGTERM)
+        said = await chaperone.until_served("status", 503)
+        assert said["reason"] == "draining"
+        # New connections are still taken, and changes are still followed.
+        gateway.write_endpoints(one, milk)
+        await chaperone.until_taken("one", "milk")
+        assert (await connection.ask("one")).taker == "milk"
+        assert running.process.returncode is None
+        await connection.close()
+        async with asyncio.timeout(50):
+            assert await running.process.wait() == 0
+    assert (await chaperone.ask("one")).taker == 0

@@ -1,0 +1,128 @@
+"""Watches of EndpointSlices, one for each namespace that is named."""
+
+import asyncio
+
+import pytest
+
+from apiserver.chaperones import Gateway
+from varnish.waiting import until_async
+from varnish_gateway.chaperone import slicewatch
+from varnish_gateway.chaperone.slicewatch import SliceWatches
+from varnish_gateway.ir import wire
+
+ENDPOINT = wire.Endpoint(address="10.0.0.1", port=80)
+
+
+class Told:
+    """What the watches bring."""
+
+    def __init__(self):
+        self.slices, self.listed = {}, []
+
+    def take(self, changes):
+        for key, piece in changes.items():
+            if piece is None:
+                self.slices.pop(key)
+            else:
+                self.slices[key] = piece
+
+    @property
+    def names(self):
+        return {f"{key.namespace}/{key.name}" for key in self.slices}
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+@pytest.fixture
+async def watches(client, told):
+    watches = SliceWatches(client, told.take, told.listed.append)
+    async with asyncio.TaskGroup() as tasks:
+        watches.begin(tasks)
+        yield watches
+        watches.want([])
+        watches.close()
+        for namespace in list(watches._watches):
+            watches._watches[namespace].task.cancel()
+
+
+@pytest.fixture
+def other(cluster, namespace):
+    name = f"{namespace}-other"
+    cluster.create_namespace(name)
+    yield name
+    cluster.clear_namespace(name)
+
+
+@pytest.fixture
+def quickly(monkeypatch, cluster, namespace):
+    """Give a Gateway, and little patience with namespaces that nobody names."""
+    monkeypatch.setattr(slicewatch, "GRACE_SECONDS", 0.01)
+    return Gateway(cluster, namespace)
+
+
+async def test_only_what_is_wanted_is_watched(cluster, namespace, other, watches, told):
+    gateway = Gateway(cluster, namespace)
+    gateway.write_endpoints(f"{namespace}/tea", ENDPOINT)
+    gateway.write_endpoints(f"{other}/milk", ENDPOINT)
+    watches.want([namespace])
+    await watches.settle(serving=True)
+    assert told.names == {f"{namespace}/tea"}
+    await until_async(lambda: told.listed == [namespace], "the namespace is listed")
+    watches.want([namespace, other])
+    await watches.settle(serving=True)
+    assert told.names == {f"{namespace}/tea", f"{other}/milk"}
+    gateway.remove_endpoints(f"{other}/milk")
+    await until_async(lambda: told.names == {f"{namespace}/tea"}, "the deletion is told")
+
+
+async def test_a_namespace_without_slices_is_listed_too(namespace, watches, told):
+    watches.want([namespace])
+    await watches.settle(serving=False)
+    await until_async(lambda: told.listed == [namespace], "the namespace is listed")
+    assert told.slices == {}
+
+
+async def test_what_nobody_names_any_more_goes_after_a_while(quickly, namespace, other, watches, told):
+    gateway = quickly
+    gateway.write_endpoints(f"{namespace}/tea", ENDPOINT)
+    gateway.write_endpoints(f"{other}/milk", ENDPOINT)
+    watches.want([namespace, other])
+    await watches.settle(serving=True)
+    watches.want([other])
+    await until_async(lambda: len(watches) == 1, "the watch is ended")
+    assert told.names == {f"{other}/milk"}
+    # Whoever comes back is listed anew.
+    gateway.remove_endpoints(f"{namespace}/tea")
+    gateway.write_endpoints(f"{namespace}/new", ENDPOINT)
+    watches.want([namespace, other])
+    await watches.settle(serving=True)
+    assert told.names == {f"{other}/milk", f"{namespace}/new"}
+
+
+async def test_what_is_named_again_soon_is_not_listed_again(client, cluster, namespace, watches, told):
+    Gateway(cluster, namespace).write_endpoints(f"{namespace}/tea", ENDPOINT)
+    watches.want([namespace])
+    await watches.settle(serving=True)
+    watches.want([])
+    watches.want([namespace])
+    assert len(watches) == 1
+    assert told.names == {f"{namespace}/tea"}
+    assert client.metrics.requests["list", "EndpointSlice", 200] == 1
+
+
+async def test_a_namespace_that_may_not_be_read_is_not_waited_for_long(cluster, namespace, told, monkeypatch):
+    monkeypatch.setattr(slicewatch, "SETTLE_SECONDS", 0.2)
+    gateway = Gateway(cluster, namespace)
+    async with cluster.client(gateway.grant()) as client, asyncio.TaskGroup() as tasks:
+        watches = SliceWatches(client, told.take, told.listed.append)
+        watches.begin(tasks)
+        watches.want(["kube-system"])
+        await watches.settle(serving=False)
+        ((named, problem),) = watches.problems
+        assert named == "kube-system"
+        assert "may not be watched" in problem
+        assert told.listed == []
+        watches._watches["kube-system"].task.cancel()

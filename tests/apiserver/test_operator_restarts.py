@@ -1,0 +1,129 @@
+"""An operator that starts, or takes over, on a cluster in the wanted state writes nothing at all."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from apiserver.cluster import Cluster
+from apiserver.crowds import restore, twins
+from apiserver.operators import Operator, gateway, gateway_class, parameters, path_of, put, route, service
+from apiserver.states import stored, translated, versions
+
+from varnish.waiting import until
+
+EVERYTHING = Path(__file__).parents[1] / "golden" / "manifests-everything" / "in.yaml"
+ROUTES = 5000
+LEASE = {"LEASE_SECONDS": "60"}
+
+
+@pytest.fixture
+def operators(tmp_path: Path) -> Iterator[list[Operator]]:
+    """Put operators in here: they are ended after the test."""
+    operators: list[Operator] = []
+    yield operators
+    for operator in operators:
+        operator.kill()
+
+
+def everything(namespace: str) -> dict:
+    """Return parameters with every field, and with amounts as people write them."""
+    documents = yaml.safe_load_all(EVERYTHING.read_text())
+    spec = next(document["spec"] for document in documents if document["kind"] == "GatewayClassParameters")
+    spec["userVCLConfigMapRef"]["namespace"] = namespace
+    spec["resources"] = {"requests": {"cpu": "0.5", "memory": "1024Mi"}, "limits": {"cpu": 2, "memory": "2e9"}}
+    return parameters(namespace, **spec)
+
+
+def user_vcl(namespace: str, text: str = "sub vcl_deliver { set resp.http.x = 1; }") -> dict:
+    metadata = {"name": "vcl", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"user.vcl": text}}
+
+
+def populate(cluster: Cluster, namespace: str) -> None:
+    """Make Gateways with and without parameters of their own, and routes that are right and wrong."""
+    infrastructure = {"labels": {"team": "shop"}, "annotations": {"example.com/x": "y"}}
+    asked = [{"type": "IPAddress", "value": "192.0.2.10"}]
+    put(
+        cluster,
+        user_vcl(namespace),
+        everything(namespace),
+        gateway_class(namespace, parameters=namespace),
+        service(namespace, "tea"),
+        gateway(namespace, "gw", namespace, ports=(80, 8080), infrastructure=infrastructure),
+        gateway(namespace, "asks", namespace, addresses=asked),
+        gateway(namespace, "of.a-long-name-with-a-dot" * 8, namespace),
+        route(namespace, "tea", "gw"),
+        route(namespace, "nowhere", "gw"),
+        route(namespace, "elsewhere", "gw", backend={"name": "tea", "namespace": "default"}),
+        route(namespace, "other", "foreign"),
+    )
+
+
+def is_as_translated(cluster: Cluster, class_name: str) -> bool:
+    try:
+        return stored(cluster, class_name) == translated(cluster, class_name)
+    except KeyError:  # not everything is there yet
+        return False
+
+
+def test_a_restart_on_a_cluster_in_the_wanted_state_writes_nothing(cluster, namespace, tmp_path, operators):
+    operators.append(Operator(cluster, tmp_path, class_name=namespace).start())
+    populate(cluster, namespace)
+    until(lambda: is_as_translated(cluster, namespace), "everything is written")
+    operators[0].at_rest().stop()
+    before = versions(cluster)
+    operators.append(Operator(cluster, tmp_path, class_name=namespace, name="second").start())
+    assert operators[1].at_rest().writes() == {}
+    assert versions(cluster) == before
+    cluster.request("DELETE", path_of(gateway_class(namespace)))
+    cluster.request("DELETE", path_of(parameters(namespace)))
+
+
+def test_a_stale_status_and_stale_objects_are_mended_at_the_start(cluster, namespace, tmp_path, operators):
+    operators.append(Operator(cluster, tmp_path, class_name=namespace).start())
+    put(cluster, gateway_class(namespace), service(namespace, "tea"), service(namespace, "milk"))
+    put(cluster, gateway(namespace, "gw", namespace), gateway(namespace, "old", namespace))
+    put(cluster, gateway(namespace, "moved", namespace), route(namespace, "tea", "gw"), route(namespace, "milk", "gw"))
+    until(lambda: is_as_translated(cluster, namespace), "everything is written")
+    operators[0].at_rest().stop()
+    left = route(namespace, "tea", "gw")
+    left["spec"]["parentRefs"] = [{"name": "of-nobody"}]
+    moved = gateway(namespace, "moved", "foreign")
+    put(cluster, left, moved)
+    cluster.request("DELETE", path_of(route(namespace, "milk", "gw")))
+    cluster.request("DELETE", path_of(gateway(namespace, "old", namespace)))
+    operators.append(Operator(cluster, tmp_path, class_name=namespace, name="second").start())
+    operators[1].at_rest()
+    assert stored(cluster, namespace) == translated(cluster, namespace)
+    assert not cluster.request("GET", path_of(moved))["status"].get("listeners")
+    ours = {name for kind, space, name in versions(cluster) if space == namespace and kind != "Gateway"}
+    assert not [name for name in ours if name.startswith(("old", "moved"))]
+    cluster.request("DELETE", path_of(gateway_class(namespace)))
+
+
+def test_neither_a_restart_nor_a_hand_over_writes_anything_with_5000_routes(own_cluster, tmp_path, operators):
+    own_cluster.create_namespace("shop")
+    put(own_cluster, gateway_class("shop"), gateway("shop", "gw", "shop"), service("shop", "tea"))
+    put(own_cluster, route("shop", "tea", "gw"))
+    operators.append(Operator(own_cluster, tmp_path, class_name="shop").start())
+    operators[0].at_rest()
+    first = own_cluster.request("GET", path_of(route("shop", "tea", "gw")))
+    restore(own_cluster, "httproutes", twins(first, (f"tea-{number}" for number in range(1, ROUTES))))
+    path = path_of(gateway("shop", "gw", "shop"))
+    until(lambda: attached(own_cluster, path) == ROUTES, "every route is attached", 60)
+    operators[0].at_rest().stop()
+    before, wanted = versions(own_cluster), translated(own_cluster, "shop")
+    assert stored(own_cluster, "shop") == wanted
+
+    started = [Operator(own_cluster, tmp_path, class_name="shop", name=name, environment=LEASE) for name in "ab"]
+    operators.extend(started)
+    leader, standby = started[0].start().at_rest(), started[1].launch().await_ready()
+    assert leader.writes() == {}
+    leader.stop()
+    assert standby.settled().at_rest().writes() == {}
+    assert versions(own_cluster) == before
+
+
+def attached(cluster: Cluster, path: str) -> int:
+    return int(cluster.request("GET", path)["status"]["listeners"][0]["attachedRoutes"])

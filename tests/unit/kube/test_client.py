@@ -1,0 +1,96 @@
+"""What the client does about answers that a healthy API server does not give."""
+
+import pytest
+
+from unit.kube.scripted import Scripted, talking_to
+from varnish_gateway import errors
+from varnish_gateway.kube.resources import RESOURCES
+
+CONFIG_MAP = RESOURCES["ConfigMap"]
+DOCUMENT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm", "namespace": "n"}}
+
+
+async def test_a_read_is_repeated_when_the_server_fails():
+    server = Scripted().then(503).then(500).then_break().then(200, {"kind": "ConfigMap"})
+    async with talking_to(server) as client:
+        assert await client.get(CONFIG_MAP, "cm", namespace="n") == b'{"kind": "ConfigMap"}'
+    assert len(server.asked) == 4
+
+
+async def test_repetition_has_an_end():
+    server = Scripted().then(503, {"message": "starting"})
+    async with talking_to(server, attempts=3) as client:
+        with pytest.raises(errors.ApiRefused, match="starting") as caught:
+            await client.get(CONFIG_MAP, "cm")
+    assert caught.value.status == 503
+    assert len(server.asked) == 3
+
+
+async def test_an_apply_is_repeated_when_the_connection_breaks():
+    server = Scripted().then_break().then(200)
+    async with talking_to(server) as client:
+        await client.apply(DOCUMENT, manager="m")
+    assert server.asked == ["PATCH /api/v1/namespaces/n/configmaps/cm?fieldManager=m&force=false"] * 2
+
+
+async def test_a_creation_that_may_have_happened_is_not_repeated():
+    server = Scripted().then_break().then(500).then(200)
+    async with talking_to(server) as client:
+        with pytest.raises(errors.Unreachable):
+            await client.create(DOCUMENT, manager="m")
+        with pytest.raises(errors.ApiRefused):
+            await client.create(DOCUMENT, manager="m")
+    assert len(server.asked) == 2
+
+
+async def test_a_busy_server_is_asked_again_when_it_wants():
+    server = Scripted().then(429, {"message": "busy"}, **{"Retry-After": "0.01"}).then(201)
+    async with talking_to(server) as client:
+        await client.create(DOCUMENT, manager="m")
+        assert client.metrics.requests["create", "ConfigMap", 429] == 1
+
+
+async def test_a_refusal_is_not_repeated():
+    server = Scripted().then(422, {"message": "data: too long"})
+    async with talking_to(server) as client:
+        with pytest.raises(errors.Invalid, match="too long"):
+            await client.apply(DOCUMENT, manager="m")
+    assert len(server.asked) == 1
+
+
+async def test_a_redirection_is_not_followed():
+    server = Scripted().then(302, Location="http://192.0.2.1/")
+    async with talking_to(server) as client:
+        with pytest.raises(errors.ApiRefused):
+            await client.get(CONFIG_MAP, "cm")
+
+
+async def test_lines_are_complete_however_they_are_cut():
+    server = Scripted().then_stream(b'{"a":', b"1}\n{", b"}\n", b"unfinished")
+    async with talking_to(server) as client:
+        seen = [line async for lines in client.lines("/w", silence=5) for line in lines]
+    assert seen == [b'{"a":1}', b"{}"]
+
+
+async def test_a_silent_watch_is_given_up():
+    server = Scripted().then_stream(b"{}\n", stay=True)
+    async with talking_to(server) as client:
+        with pytest.raises(errors.Unreachable):
+            async for _ in client.lines("/w", silence=0.1):
+                pass
+
+
+async def test_a_refused_watch_says_why():
+    server = Scripted().then(410, {"message": "too old"})
+    async with talking_to(server) as client:
+        with pytest.raises(errors.Expired, match="too old"):
+            async for _ in client.lines("/w", silence=5):
+                pass
+
+
+async def test_a_client_has_to_be_entered():
+    async with talking_to(Scripted()) as client:
+        pass
+    client._session = None
+    with pytest.raises(RuntimeError, match="entered"):
+        await client.read("/")

@@ -1,0 +1,182 @@
+"""Every way to find an API server, with real files and real certificates."""
+
+import base64
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from varnish_gateway.errors import BadSettings
+from varnish_gateway.kube.connection import connection
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory) -> Path:
+    """Give a directory with cert.pem and key.pem."""
+    directory = tmp_path_factory.mktemp("pem")
+    for command in (
+        "openssl ecparam -name prime256v1 -genkey -noout -out key.pem",
+        "openssl req -x509 -new -key key.pem -out cert.pem -subj /CN=test",
+    ):
+        subprocess.run(command.split(), cwd=directory, check=True, capture_output=True)
+    return directory
+
+
+def write(path: Path, *, cluster=None, user=None, **more) -> Path:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443/"} | (cluster or {})}],
+        "users": [{"name": "u", "user": {"token": "secret"} if user is None else user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "shop"}}],
+        "current-context": "x",
+    }
+    path.write_text(yaml.safe_dump(content | more))
+    return path
+
+
+def data(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+# -- kubeconfig -------------------------------------------------------------------------------
+
+
+def test_a_kubeconfig_with_a_token(tmp_path):
+    found = connection({}, kubeconfig=write(tmp_path / "config"))
+    assert (found.server, found.token, found.namespace) == ("https://192.0.2.1:6443", "secret", "shop")
+    assert found.ssl is not None
+    assert found.token_file is None
+
+
+def test_a_connection_does_not_show_its_token(tmp_path):
+    assert "secret" not in repr(connection({}, kubeconfig=write(tmp_path / "config")))
+
+
+def test_paths_are_relative_to_the_file(tmp_path, pem):
+    (tmp_path / "ca.pem").write_bytes((pem / "cert.pem").read_bytes())
+    config = write(tmp_path / "config", cluster={"certificate-authority": "ca.pem"}, user={"tokenFile": "token"})
+    found = connection({}, kubeconfig=config)
+    assert found.token_file == tmp_path / "token"
+    assert len(found.ssl.get_ca_certs()) == 1
+
+
+def test_certificates_may_be_inside(tmp_path, pem):
+    config = write(
+        tmp_path / "config",
+        cluster={"certificate-authority-data": data(pem / "cert.pem")},
+        user={"client-certificate-data": data(pem / "cert.pem"), "client-key-data": data(pem / "key.pem")},
+    )
+    found = connection({}, kubeconfig=config)
+    assert len(found.ssl.get_ca_certs()) == 1
+    assert found.token is None
+
+
+def test_verification_can_be_switched_off(tmp_path):
+    config = write(tmp_path / "config", cluster={"insecure-skip-tls-verify": True})
+    assert not connection({}, kubeconfig=config).ssl.check_hostname
+
+
+def test_plain_http_needs_no_tls(tmp_path):
+    assert connection({}, kubeconfig=write(tmp_path / "c", cluster={"server": "http://127.0.0.1:8001"})).ssl is None
+
+
+def test_a_context_can_be_chosen(tmp_path):
+    contexts = [
+        {"name": "x", "context": {"cluster": "c", "user": "u"}},
+        {"name": "y", "context": {"cluster": "c"}},
+    ]
+    config = write(tmp_path / "config", contexts=contexts)
+    assert connection({}, kubeconfig=config).token == "secret"
+    chosen = connection({}, kubeconfig=config, context="y")
+    assert (chosen.token, chosen.namespace) == (None, "default")
+
+
+def test_the_first_of_several_files_counts(tmp_path):
+    first = write(tmp_path / "first", user={"token": "first"}, clusters=[])
+    second = write(tmp_path / "second", user={"token": "second"})
+    found = connection({"KUBECONFIG": f"{tmp_path}/missing:{first}:{second}"})
+    assert (found.token, found.server) == ("first", "https://192.0.2.1:6443")
+
+
+def test_the_file_in_the_home_directory_is_found(tmp_path):
+    (tmp_path / ".kube").mkdir()
+    write(tmp_path / ".kube" / "config")
+    assert connection({"HOME": str(tmp_path)}).token == "secret"
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"user": {"exec": {"command": "aws"}}}, "needs exec, a plugin .*kubectl create token"),
+        ({"user": {"auth-provider": {"name": "gcp"}}}, "needs auth-provider, a plugin"),
+        ({"user": {"username": "me", "password": "x"}}, "has a password"),
+        ({"cluster": {"proxy-url": "http://proxy"}}, "proxy-url"),
+        ({"cluster": {"server": "unix:///x"}}, "no http or https address"),
+        ({"cluster": {"certificate-authority": "gone.pem"}}, r"can't read certificate-authority .*gone.pem"),
+        ({"cluster": {"certificate-authority-data": "%%%"}}, "certificate-authority-data is not base64"),
+        (
+            {"cluster": {"certificate-authority-data": "aGVsbG8="}},
+            "authority in the kubeconfig can't be used",
+        ),
+        ({"user": {"client-key-data": "aGVsbG8="}}, "only one of client-certificate and client-key"),
+        ({"user": {"client-certificate-data": "eA==", "client-key-data": "eA=="}}, "client certificate can't be used"),
+        ({"current-context": ""}, "has no current-context"),
+        ({"current-context": "z"}, "has no context 'z'"),
+        ({"clusters": None}, "has no cluster 'c'"),
+        ({"users": []}, "has no user 'u'"),
+    ],
+)
+def test_what_can_not_be_used_is_named(tmp_path, config, why):
+    with pytest.raises(BadSettings, match=why):
+        connection({}, kubeconfig=write(tmp_path / "config", **config))
+
+
+@pytest.mark.parametrize("content", ["{", "a list", "[]", b"\xff\xfe"])
+def test_a_file_that_is_no_kubeconfig(tmp_path, content):
+    path = tmp_path / "config"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(BadSettings, match="kubeconfig"):
+        connection({}, kubeconfig=path)
+
+
+@pytest.mark.parametrize("environment", [{"KUBECONFIG": "/nowhere/config"}, {"HOME": "/nowhere"}, {}])
+def test_no_file_at_all(environment):
+    with pytest.raises(BadSettings, match=r"no API server.*set KUBECONFIG"):
+        connection(environment)
+
+
+def test_a_named_file_has_to_be_there(tmp_path):
+    with pytest.raises(BadSettings, match="can't read the kubeconfig"):
+        connection({"KUBECONFIG": str(write(tmp_path / "config"))}, kubeconfig=tmp_path / "gone")
+
+
+# -- in a pod ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pod(tmp_path, pem) -> Path:
+    (tmp_path / "token").write_text("from the pod")
+    (tmp_path / "namespace").write_text("shop\n")
+    (tmp_path / "ca.crt").write_bytes((pem / "cert.pem").read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
+)
+def test_a_pod_has_its_service_account(pod, host, server):
+    found = connection({"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}, pod_files=pod)
+    assert (found.server, found.token_file, found.namespace) == (server, pod / "token", "shop")
+    assert len(found.ssl.get_ca_certs()) == 1
+
+
+def test_kubeconfig_counts_before_the_pod(pod):
+    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBECONFIG": str(write(pod / "config"))}
+    assert connection(environment, pod_files=pod).token == "secret"
+
+
+def test_a_pod_without_a_token_is_told_what_to_mount(tmp_path):
+    with pytest.raises(BadSettings, match="automountServiceAccountToken"):
+        connection({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, pod_files=tmp_path)

@@ -1,0 +1,129 @@
+"""Reflectors that meet what a healthy API server does not send. The rest is in tests/apiserver."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+
+from unit.kube.scripted import Scripted, talking_to
+from varnish.waiting import until_async
+from varnish_gateway.kube.reflector import Reflector
+from varnish_gateway.kube.resources import RESOURCES
+
+CONFIG_MAP = RESOURCES["ConfigMap"]
+
+
+def thing(name: str, version: str) -> dict:
+    return {"metadata": {"name": name, "namespace": "n", "resourceVersion": version}}
+
+
+def page(*things: dict, version: str, onward: str = "") -> dict:
+    return {"metadata": {"resourceVersion": version, "continue": onward}, "items": list(things)}
+
+
+def event(kind: str, **what) -> bytes:
+    return json.dumps({"type": kind, "object": what}).encode() + b"\n"
+
+
+@asynccontextmanager
+async def reflecting(server: Scripted):
+    """Give the reflector, and what it delivered: (name, resource version or None) in order."""
+    told = []
+
+    def deliver(changes):
+        told.extend((key.name, value and value["metadata"]["resourceVersion"]) for key, value in changes.items())
+
+    async with talking_to(server, attempts=1) as client:
+        reflector = Reflector(client, CONFIG_MAP, msgspec.json.decode, deliver, namespace="n")
+        task = asyncio.create_task(reflector.run())
+        try:
+            yield reflector, told
+            assert not task.done(), task.exception()
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def test_a_watch_that_breaks_goes_on_where_it_ended():
+    server = (
+        Scripted()
+        .then(200, page(thing("a", "1"), version="5"))
+        .then_stream(event("MODIFIED", **thing("a", "6")), event("BOOKMARK", metadata={"resourceVersion": "9"}))
+        .then_break()
+        .then_stream(event("DELETED", **thing("a", "10")), stay=True)
+    )
+    async with reflecting(server) as (reflector, told):
+        await until_async(lambda: ("a", None) in told, "no deletion")
+        assert told == [("a", "1"), ("a", "6"), ("a", None)]
+        assert "resourceVersion=5&" in server.asked[1]
+        assert "resourceVersion=9&" in server.asked[2]
+        assert "resourceVersion=9&" in server.asked[3]
+        assert reflector.problem is None
+
+
+async def test_what_is_no_event_leads_to_a_new_list():
+    server = (
+        Scripted()
+        .then(200, page(thing("a", "1"), thing("b", "1"), version="5"))
+        .then_stream(event("ADDED", **thing("c", "6")), b"garbage\n")
+        .then(200, page(thing("a", "2"), thing("c", "6"), version="7"))
+        .then_stream(stay=True)
+    )
+    async with reflecting(server) as (_, told):
+        await until_async(lambda: ("b", None) in told, "no deletion")
+        assert told == [("a", "1"), ("b", "1"), ("c", "6"), ("a", "2"), ("b", None)]
+
+
+async def test_an_error_on_the_watch_leads_to_a_new_list():
+    server = (
+        Scripted()
+        .then(200, page(thing("a", "1"), version="5"))
+        .then_stream(event("ERROR", code=500, message="storage is broken"))
+        .then(200, page(version="7"))
+        .then_stream(stay=True)
+    )
+    async with reflecting(server) as (reflector, told):
+        await until_async(lambda: ("a", None) in told, "no deletion")
+        await until_async(lambda: reflector.problem is None, "it is a problem still")
+
+
+async def test_a_list_that_expires_half_way_starts_over_and_repeats_nothing():
+    server = (
+        Scripted()
+        .then(200, page(thing("a", "1"), version="5", onward="next"))
+        .then(410, {"message": "the continue token is too old"})
+        .then(200, page(thing("a", "1"), version="8", onward="next"))
+        .then(200, page(thing("b", "1"), version="8"))
+        .then_stream(stay=True)
+    )
+    async with reflecting(server) as (reflector, told):
+        async with asyncio.timeout(10):
+            await reflector.synced.wait()
+        assert told == [("a", "1"), ("b", "1")]
+
+
+async def test_a_resource_version_that_is_never_taken_is_given_up():
+    """After a restore of etcd the API server is behind us, and says so with 504."""
+    server = Scripted().then(200, page(thing("a", "900"), version="999"))
+    for _ in range(3):
+        server.then(504, {"message": "Too large resource version"})
+    server.then(200, page(thing("a", "3"), version="4")).then_stream(stay=True)
+    async with reflecting(server) as (_, told):
+        await until_async(lambda: ("a", "3") in told, "no new list")
+
+
+async def test_what_one_chunk_brings_is_delivered_together():
+    both = event("ADDED", **thing("a", "6")) + event("ADDED", **thing("b", "7")) + event("MODIFIED", **thing("a", "8"))
+    server = Scripted().then(200, page(version="5")).then_stream(both, stay=True)
+    async with reflecting(server) as (_, told):
+        await until_async(lambda: told, "nothing")
+        assert told == [("a", "8"), ("b", "7")]
+
+
+async def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_loop():
+    server = Scripted().then(200, page(version="5")).then_stream()
+    async with reflecting(server) as (reflector, _):
+        await until_async(lambda: len(server.asked) > 4, "no new watch")
+        assert reflector._backoff.failures >= 3

@@ -1,0 +1,55 @@
+import msgspec
+import pytest
+
+from varnish_gateway import errors
+from varnish_gateway.kube.resources import RESOURCES
+from varnish_gateway.kube.watching import Selection, events, head_of, page_of
+
+
+def line(kind: str, **thing) -> bytes:
+    return msgspec.json.encode({"type": kind, "object": thing})
+
+
+def test_events_keep_their_object_as_it_came():
+    thing = {"metadata": {"name": "a", "namespace": "n", "resourceVersion": "7"}, "spec": {"x": 1}}
+    (event,) = events([line("ADDED", **thing)])
+    metadata = event.head.metadata
+    assert (event.type, metadata.namespace, metadata.name, metadata.resource_version) == ("ADDED", "n", "a", "7")
+    assert msgspec.json.decode(event.object) == thing
+
+
+def test_an_error_is_raised_after_what_came_before_it():
+    lines = [line("DELETED", metadata={"name": "a"}), line("ERROR", code=410, message="too old")]
+    seen = []
+    with pytest.raises(errors.Expired, match="too old"):
+        seen.extend(event.type for event in events(lines))  # list.extend keeps what it had taken
+    with pytest.raises(errors.ApiRefused):
+        list(events([line("ERROR", code=500, message="broken")]))
+
+
+@pytest.mark.parametrize("bad", [b"", b"null", b"{}", b'{"type":"ADDED"}', b'{"type":"ADDED","object":{"metadata":1}}'])
+def test_what_is_no_event_is_refused(bad):
+    with pytest.raises(errors.ApiRefused, match="no event"):
+        list(events([bad]))
+
+
+def test_a_page_says_whether_there_is_more():
+    page = page_of(b'{"metadata":{"resourceVersion":"5","continue":"abc"},"items":[{"metadata":{"name":"a"}}]}')
+    assert (page.metadata.resource_version, page.metadata.continue_) == ("5", "abc")
+    assert head_of(page.items[0]).metadata.name == "a"
+
+
+def test_paths_select_and_quote():
+    selection = Selection(RESOURCES["ConfigMap"], "shop", "cm", "a in (b,c)")
+    assert selection.list_path("x=/") == (
+        "/api/v1/namespaces/shop/configmaps?limit=500&fieldSelector=metadata.name%3Dcm"
+        "&labelSelector=a%20in%20%28b%2Cc%29&continue=x%3D%2F"
+    )
+    assert Selection(RESOURCES["Pod"]).watch_path("7", 290) == (
+        "/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=290"
+    )
+
+
+def test_another_version_has_another_path():
+    selection = Selection(RESOURCES["ReferenceGrant"]).at_version("v1beta1")
+    assert selection.list_path("").startswith("/apis/gateway.networking.k8s.io/v1beta1/referencegrants?")

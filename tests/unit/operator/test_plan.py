@@ -1,0 +1,111 @@
+"""What a Gateway needs, and that a change redoes no more than it touches."""
+
+import msgspec
+
+from varnish_gateway import api
+from varnish_gateway.api import Key
+from varnish_gateway.emit.manifests import Installation
+from varnish_gateway.emit.routing import PER_SHARD, content_hash
+from varnish_gateway.ir import GatewayDelta, Parameters, UserVcl, UserVclUnavailable, wire
+from varnish_gateway.operator.plan import Plan
+
+LISTENERS = (wire.Listener(name="http", socket="http-80", port=80),)
+
+
+def gateway(generation: int = 1) -> api.Gateway:
+    document = {
+        "metadata": {"name": "gw", "namespace": "shop", "uid": "u", "generation": generation},
+        "spec": {"gatewayClassName": "varnish", "listeners": []},
+    }
+    return msgspec.convert(document, api.Gateway)
+
+
+def plan(*, shards: int = 1, with_routes: dict[Key, wire.Route | None] | None = None) -> Plan:
+    made = Plan(gateway(), Installation(image="i"), shards)
+    made.take(GatewayDelta(listeners=LISTENERS, user_vcl=None, parameters=Parameters(), routes=with_routes or {}))
+    return made
+
+
+def routes(*names: str, namespace: str = "shop") -> dict[Key, wire.Route | None]:
+    return {
+        Key("HTTPRoute", "shop", name): wire.Route(
+            namespace="shop",
+            name=name,
+            attachments=(wire.Attachment(listener="http"),),
+            rules=(wire.Rule(backends=(wire.Backend(service=f"{namespace}/{name}", port=80),)),),
+        )
+        for name in names
+    }
+
+
+def test_objects_are_made_once_and_again_only_for_another_shape():
+    made = plan()
+    assert made.settle()
+    before = made.objects
+    assert not made.settle()
+    made.take(GatewayDelta(routes=routes("tea")))
+    assert made.settle(), "its namespace needs a RoleBinding"
+    made.take(GatewayDelta(routes=routes("coffee")))
+    assert not made.settle()
+    assert made.objects is not before
+
+
+def test_without_parameters_there_is_nothing_to_be_made_and_nothing_to_be_removed():
+    made = Plan(gateway(), Installation(image="i"), 1)
+    made.take(GatewayDelta(listeners=LISTENERS, user_vcl=UserVclUnavailable("parametersRef", "gone")))
+    assert not made.settle()
+    assert made.objects is None
+    assert made.vcl is None
+
+
+def test_user_vcl_that_is_gone_leaves_the_last_good_one():
+    made = plan()
+    made.take(GatewayDelta(user_vcl=UserVcl("ConfigMap shop/vcl", "sub vcl_deliver {}")))
+    good = made.vcl
+    made.take(GatewayDelta(user_vcl=UserVclUnavailable("ConfigMap shop/vcl", "gone")))
+    assert made.vcl == good
+    made.take(GatewayDelta(user_vcl=None))
+    assert "sub vcl_deliver {}" not in made.vcl
+
+
+def test_namespaces_are_counted_by_the_routes_that_reach_them():
+    made = plan()
+    made.take(GatewayDelta(routes={**routes("a", "b", namespace="one"), **routes("c", namespace="two")}))
+    made.settle()
+    assert made.shape.endpoint_namespaces == {"one", "two"}
+    made.take(GatewayDelta(routes={Key("HTTPRoute", "shop", "a"): None, **routes("c", namespace="one")}))
+    made.settle()
+    assert made.shape.endpoint_namespaces == {"one"}
+    made.take(GatewayDelta(routes=dict.fromkeys(routes("b", "c"))))
+    made.settle()
+    assert made.shape.endpoint_namespaces == frozenset()
+
+
+def test_the_index_names_every_shard_by_its_text():
+    made = plan()
+    assert made.index() is None
+    made.take(GatewayDelta(routes=routes(*(f"r{number}" for number in range(PER_SHARD + 1)))))
+    index = msgspec.json.decode(made.index(), type=wire.Index)
+    assert len(index.shards) == 2
+    assert index.shards == ("", content_hash(made.shards[1].text))
+    assert {key.name for key in made.maps} == {"gw-vcl", "gw-vcl-1"}
+
+
+def test_a_restart_keeps_the_number_of_shards():
+    few = routes(*(f"r{number}" for number in range(PER_SHARD // 2 + 1)))
+    assert len(plan(with_routes=few).shards) == 1
+    assert len(plan(with_routes=few, shards=2).shards) == 2
+
+
+def test_the_number_of_shards_in_use_is_kept_where_it_fits():
+    many = routes(*(f"r{number}" for number in range(PER_SHARD)))
+    made, led = plan(with_routes=many), plan(shards=2, with_routes=many)
+    assert made.keep_to(2)
+    assert made.shards == led.shards
+    assert made.index() == led.index()
+    assert made.doubted == {0, 1}
+    assert not made.keep_to(2)
+    made.keep_to(64)
+    assert len(made.shards) < 64
+    made.keep_to(1)
+    assert set(made.maps.values()) == {0}
