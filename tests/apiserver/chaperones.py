@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -23,12 +22,11 @@ from apiserver.cluster import Cluster
 from varnish import talk
 from varnish.loopback import free_port
 from varnish.running import RunningGateway
-from varnish.waiting import PATIENCE, until_async
-from varnish_gateway.chaperone.ghostfiles import content_hash
+from varnish.waiting import until_async
 from varnish_gateway.emit.manifests.access import access
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
 from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING, endpoints_binding
-from varnish_gateway.emit.routing import shard_of
+from varnish_gateway.emit.routing import content_hash, shard_of
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import wire
 from varnish_gateway.kube.resources import RESOURCES, Resource
@@ -36,6 +34,8 @@ from varnish_gateway.kube.resources import RESOURCES, Resource
 NAME = "gw"
 CLUSTER_ROLE = "vgw-test-endpoints"
 ROOT = Path(__file__).parents[2]
+SECONDS = 60.0
+"""An API server that comes back on a busy machine takes its time, and so do our attempts to reach it."""
 
 
 class Gateway:
@@ -168,7 +168,7 @@ class Chaperone:
             return last == [taker]
 
         try:
-            await until_async(taken, f"{host} is taken by {taker}")
+            await until_async(taken, f"{host} is taken by {taker}", SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{error}, but by {last}; {await self.served()}") from error
 
@@ -187,7 +187,7 @@ class Chaperone:
             return bool(wanted(said.get(what)) if callable(wanted) else said.get(what) == wanted)
 
         try:
-            await until_async(says, f"/ready has the {what} that is wanted", PATIENCE)
+            await until_async(says, f"/ready has the {what} that is wanted", SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{error}: {said}") from error
         return said
@@ -202,22 +202,14 @@ class Chaperone:
 
 @contextlib.contextmanager
 def pod_address() -> Iterator[str]:
-    """Give an address of this machine that an EndpointSlice may hold: the API server refuses those of 127.0.0.0/8.
-
-    An address of our own on the loopback interface; without the right to make one, the machine's.
-    """
+    """Give the loopback interface an address that an EndpointSlice may hold: the API server refuses 127.0.0.0/8."""
     number = os.getpid()
     address = f"198.18.{number >> 8 & 255}.{number & 255}"
-    made = subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], capture_output=True, check=False)
-    if made.returncode == 0:
-        try:
-            yield address
-        finally:
-            subprocess.run(["ip", "address", "del", f"{address}/32", "dev", "lo"], check=True)
-        return
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))  # nothing is sent
-        yield str(probe.getsockname()[0])
+    subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], check=True)
+    try:
+        yield address
+    finally:
+        subprocess.run(["ip", "address", "del", f"{address}/32", "dev", "lo"], check=True)
 
 
 def routing(services: Iterable[str], shards: int = 1) -> list[str]:

@@ -18,7 +18,7 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -67,13 +67,14 @@ class Cluster:
 
     # -- start and stop ---------------------------------------------------------------------
 
-    def start(self) -> Self:
+    def start(self, *, crds: bool = True) -> Self:
         self._write_secrets()
         with contextlib.ExitStack() as undo:
             undo.callback(self.stop)
             self._start_etcd()
             self.start_api()
-            self._install_crds()
+            if crds:
+                self.install_crds()
             undo.pop_all()
         return self
 
@@ -294,8 +295,9 @@ class Cluster:
             self._ssl = ssl.create_default_context(cafile=self.directory / "cert.pem")
         return self._ssl
 
-    def _install_crds(self) -> None:
-        crds = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in crd_files()]
+    def install_crds(self, paths: Iterable[Path] | None = None) -> None:
+        """Install all CRDs, or those of the given files, and wait until they are served."""
+        crds = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in paths or crd_files()]
         collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(functools.partial(self.request, "POST", collection), crds))

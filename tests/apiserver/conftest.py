@@ -7,6 +7,9 @@ reflecting a reflector, and what it delivered
 chaperones vgw chaperone under its own ServiceAccount
 operators  vgw operator under its own ServiceAccount, and documents for it
 operatorlab a namespace in which an operator works: what a test does and sees there
+states     what a cluster holds of a class, and what it ought to hold
+crowds     thousands of objects, quickly
+mixture    changes of all kinds, by chance
 
 Most tests share one ``cluster`` and have a ``namespace`` each. A test that kills the API server,
 pauses it, or takes a CRD away has an ``own_cluster``. The tests of a module may share one
@@ -62,6 +65,15 @@ def operator(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
     operator = Operator(cluster, tmp_path_factory.mktemp("operator"), class_name=name).start()
     yield operator
     operator.stop()
+
+
+@pytest.fixture
+def operators() -> Iterator[list[Operator]]:
+    """Have a list for operators of a test: those that are in it are ended after the test."""
+    operators: list[Operator] = []
+    yield operators
+    for operator in operators:
+        operator.kill()
 
 
 @pytest.fixture

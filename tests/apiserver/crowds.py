@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from apiserver.cluster import Cluster
-
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.limits import Limits
 

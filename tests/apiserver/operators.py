@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from apiserver.cluster import Cluster
 
+from apiserver.cluster import Cluster
 from varnish.loopback import free_port
 from varnish.waiting import until
 

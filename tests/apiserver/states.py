@@ -1,7 +1,8 @@
 """What a cluster holds, and what it ought to hold.
 
 ``versions``    the resource versions of all that an operator may write: nothing was written where they stay
-``stored``      routing, VCL and statuses of a class as they are in the cluster, shards put together by their index
+``stored``      routing, VCL and statuses of a class as they are in the cluster, shards put together by their index;
+                of routes those in the namespaces of the class's Gateways
 ``translated``  the same, translated from scratch out of all objects that the API server lists
 """
 
@@ -9,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+
 from apiserver.cluster import Cluster
 from apiserver.operators import OURS
-
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.api.meta import key_of
@@ -70,14 +71,16 @@ def versions(cluster: Cluster) -> dict[tuple[str, str, str], str]:
 def stored(cluster: Cluster, class_name: str) -> State:
     maps = {(m["metadata"]["namespace"], m["metadata"]["name"]): m for m in listed(cluster, "ConfigMap")}
     state: State = {}
-    for gateway in listed(cluster, "Gateway"):
-        if gateway["spec"]["gatewayClassName"] == class_name:
-            metadata = gateway["metadata"]
-            main = maps[metadata["namespace"], names.config_map(metadata["name"])]
-            state |= _stored_gateway(gateway, main, list(_shards(maps, metadata["namespace"], metadata["name"])))
+    gateways = [one for one in listed(cluster, "Gateway") if one["spec"]["gatewayClassName"] == class_name]
+    for gateway in gateways:
+        metadata = gateway["metadata"]
+        main = maps[metadata["namespace"], names.config_map(metadata["name"])]
+        state |= _stored_gateway(gateway, main, list(_shards(maps, metadata["namespace"], metadata["name"])))
+    namespaces = {gateway["metadata"]["namespace"] for gateway in gateways}
     for route in listed(cluster, "HTTPRoute"):
-        parents = [p for p in route.get("status", {}).get("parents", ()) if p["controllerName"] == OURS]
-        state[f"status {_name(route)}"] = _plain(parents)
+        if route["metadata"]["namespace"] in namespaces:
+            parents = [p for p in route.get("status", {}).get("parents", ()) if p["controllerName"] == OURS]
+            state[f"status {_name(route)}"] = _plain(parents)
     return state
 
 
@@ -125,11 +128,20 @@ def translated(cluster: Cluster, class_name: str) -> State:
             f"generation {key}": str(objects[key].metadata.generation),
             f"status {key}": _gateway_status(_json(delta.statuses[key])),
         }
+    namespaces = {key.namespace for key in delta.gateways}
     for key in objects:
-        if key.kind == "HTTPRoute":
+        if key.kind == "HTTPRoute" and key.namespace in namespaces:
             status = delta.statuses.get(key)
             state[f"status {key}"] = _plain(_json(status)["parents"]) if status else []
     return state
+
+
+def is_as_translated(cluster: Cluster, class_name: str) -> bool:
+    """Whether all is there as it ought to be; differences that pass are those of an operator at work."""
+    try:
+        return stored(cluster, class_name) == translated(cluster, class_name)
+    except KeyError:  # something is not there yet
+        return False
 
 
 def _typed(cluster: Cluster, kind: type[api.Object]) -> list[api.Object]:

@@ -1,29 +1,19 @@
 """An operator that starts, or takes over, on a cluster in the wanted state writes nothing at all."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import yaml
+
 from apiserver.cluster import Cluster
 from apiserver.crowds import restore, twins
+from apiserver.mixture import user_vcl
 from apiserver.operators import Operator, gateway, gateway_class, parameters, path_of, put, route, service
-from apiserver.states import stored, translated, versions
-
+from apiserver.states import is_as_translated, stored, translated, versions
 from varnish.waiting import until
 
 EVERYTHING = Path(__file__).parents[1] / "golden" / "manifests-everything" / "in.yaml"
 ROUTES = 5000
 LEASE = {"LEASE_SECONDS": "60"}
-
-
-@pytest.fixture
-def operators(tmp_path: Path) -> Iterator[list[Operator]]:
-    """Put operators in here: they are ended after the test."""
-    operators: list[Operator] = []
-    yield operators
-    for operator in operators:
-        operator.kill()
 
 
 def everything(namespace: str) -> dict:
@@ -33,11 +23,6 @@ def everything(namespace: str) -> dict:
     spec["userVCLConfigMapRef"]["namespace"] = namespace
     spec["resources"] = {"requests": {"cpu": "0.5", "memory": "1024Mi"}, "limits": {"cpu": 2, "memory": "2e9"}}
     return parameters(namespace, **spec)
-
-
-def user_vcl(namespace: str, text: str = "sub vcl_deliver { set resp.http.x = 1; }") -> dict:
-    metadata = {"name": "vcl", "namespace": namespace}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"user.vcl": text}}
 
 
 def populate(cluster: Cluster, namespace: str) -> None:
@@ -58,13 +43,6 @@ def populate(cluster: Cluster, namespace: str) -> None:
         route(namespace, "elsewhere", "gw", backend={"name": "tea", "namespace": "default"}),
         route(namespace, "other", "foreign"),
     )
-
-
-def is_as_translated(cluster: Cluster, class_name: str) -> bool:
-    try:
-        return stored(cluster, class_name) == translated(cluster, class_name)
-    except KeyError:  # not everything is there yet
-        return False
 
 
 def test_a_restart_on_a_cluster_in_the_wanted_state_writes_nothing(cluster, namespace, tmp_path, operators):

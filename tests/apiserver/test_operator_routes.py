@@ -7,7 +7,7 @@ import pytest
 
 from apiserver.cluster import Cluster
 from apiserver.operatorlab import Lab
-from apiserver.operators import GATEWAY_API, OURS, gateway, route, service
+from apiserver.operators import GATEWAY_API, OURS, gateway, gateway_class, route, service
 from varnish_gateway.emit.names import endpoints_binding
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
@@ -138,7 +138,7 @@ def test_a_gateway_of_another_class_is_never_touched(lab):
 
 def test_an_entry_of_a_second_operator_of_ours_stays(lab):
     """Two classes of one controller name, each with its operator: neither removes what the other says."""
-    lab.put(gateway(lab.namespace, "theirs", "another-class"), service(lab.namespace, "tea"))
+    lab.put(gateway_class("second"), gateway(lab.namespace, "theirs", "second"), service(lab.namespace, "tea"))
     both = route(lab.namespace, "tea", "theirs")
     lab.put(both)
     said = their_entry("theirs") | {"controllerName": OURS}
@@ -148,6 +148,7 @@ def test_an_entry_of_a_second_operator_of_ours_stays(lab):
     lab.put(both)
     lab.until(lambda: len(entries(lab, "tea")) == 2, "an entry of each")
     assert said in entries(lab, "tea")
+    lab.delete("GatewayClass", "second")
 
 
 # -- grants and namespaces -----------------------------------------------------------------------

@@ -63,7 +63,7 @@ EVERYBODY = {
 
 OPERATOR_MAY = {
     **EVERYBODY,
-    ("gatewayclasses", GATEWAY_API): WATCHED,
+    ("gatewayclasses", GATEWAY_API): WATCHED | {"patch"},
     ("gatewayclasses/status", GATEWAY_API): {"patch"},
     ("gateways", GATEWAY_API): WATCHED,
     ("gateways/status", GATEWAY_API): {"patch"},

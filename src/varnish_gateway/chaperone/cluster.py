@@ -22,13 +22,14 @@ from varnish_gateway import errors
 from varnish_gateway.api import EndpointSlice, Key
 from varnish_gateway.chaperone import events
 from varnish_gateway.chaperone.dataplane import Change, DataPlane
-from varnish_gateway.chaperone.ghostfiles import Pools, content_hash
+from varnish_gateway.chaperone.ghostfiles import Pools
 from varnish_gateway.chaperone.lastgood import LastGood
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.shards import Shelf, check_fits, read_index, read_shard
 from varnish_gateway.chaperone.slicewatch import SliceWatches
 from varnish_gateway.chaperone.source import SourceState
 from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING
+from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.reflector import Changes, Reflector

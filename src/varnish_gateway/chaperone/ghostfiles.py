@@ -6,13 +6,13 @@ Pure. A change re-encodes the shards that it touches: pools are spread over a po
 of shards by crc32 of their name, about POOLS_PER_SHARD in each.
 """
 
-import hashlib
 from collections.abc import Mapping
 from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 
+from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 
 POOLS_PER_SHARD = 64
@@ -30,10 +30,6 @@ class Bundle(Struct, frozen=True):
     id: str
     manifest: bytes
     files: dict[str, bytes]
-
-
-def content_hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 class GhostFiles:

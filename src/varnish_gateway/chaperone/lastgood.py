@@ -18,8 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from varnish_gateway.chaperone.dataplane import InForce
-from varnish_gateway.chaperone.ghostfiles import Pools, content_hash
+from varnish_gateway.chaperone.ghostfiles import Pools
 from varnish_gateway.chaperone.workdir import write_readable
+from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 
 NAMES = "last.json"

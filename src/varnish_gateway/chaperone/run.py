@@ -9,7 +9,6 @@ Changes are followed until the last connection has ended: endpoints may go while
 import asyncio
 import contextlib
 import logging
-import signal
 from collections.abc import Coroutine
 from typing import Any
 
@@ -24,6 +23,7 @@ from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.watch import bursts
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection
+from varnish_gateway.stopping import stop_signal
 from varnish_gateway.version import VERSION
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 async def run_chaperone(settings: Settings, connection: Connection | None = None) -> int:
     """Serve until told to stop, then drain."""
-    stop = _stop_signal()
+    stop = stop_signal()
     if connection is None:
         return await _run_on_files(settings, stop)
     async with Client(connection, user_agent=f"varnish-gateway-chaperone/{VERSION}") as client:
@@ -79,17 +79,3 @@ async def _serve(
 async def _follow(files: PlainFiles, data_plane: DataPlane) -> None:
     async for _ in bursts(lambda: files.paths):
         await data_plane.apply(files.read())
-
-
-def _stop_signal() -> asyncio.Future[None]:
-    """Return a future that the first SIGTERM or SIGINT fulfils."""
-    loop = asyncio.get_running_loop()
-    stop: asyncio.Future[None] = loop.create_future()
-
-    def told() -> None:
-        if not stop.done():
-            stop.set_result(None)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told)
-    return stop

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.ghostfiles import content_hash
 from varnish_gateway.chaperone.join import namespace_of
 from varnish_gateway.chaperone.version1 import routing_shard
+from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 
 MOST_SHARDS = 8192

@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.ghostfiles import Bundle, content_hash
+from varnish_gateway.chaperone.ghostfiles import Bundle
 from varnish_gateway.chaperone.join import ANY_PORT
+from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 
 LISTENER = "http"

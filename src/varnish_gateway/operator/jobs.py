@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 from varnish_gateway.api import Key
 
-What = Literal["routing", "object", "probe", "status"]
+What = Literal["routing", "object", "probe", "status", "finalizer"]
 
 
 class Job(NamedTuple):
@@ -18,4 +18,4 @@ class Job(NamedTuple):
         """Traffic first, then what a Gateway says of itself, then the many routes."""
         if self.what == "status" and self.key.kind == "HTTPRoute":
             return 3
-        return {"routing": 0, "object": 1, "probe": 2, "status": 2}[self.what]
+        return {"routing": 0, "object": 1, "finalizer": 1, "probe": 2, "status": 2}[self.what]

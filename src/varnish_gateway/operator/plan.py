@@ -37,7 +37,8 @@ class Plan:
 
     ``doubted`` are those whose ConfigMaps may differ from what is wanted; others need no look.
     ``maps`` are the ConfigMaps of the Gateway and the shards that they hold. ``surplus`` are
-    shards that are gone and whose ConfigMaps may still be there.
+    shards that are gone and whose ConfigMaps may still be there. ``readable``: what pods need in
+    order to read them was brought about.
     """
 
     def __init__(self, gateway: api.Gateway, installation: Installation, shards: int) -> None:
@@ -49,6 +50,7 @@ class Plan:
         self.shards = {number: _shard(text) for number, text in self._shards.all().items()}
         self.doubted: set[int] = set()
         self.surplus: set[int] = set()
+        self.readable = False
         self.maps = self._new_maps()
         self._index = self._new_index()
         self._listeners: tuple[wire.Listener, ...] | None = None
@@ -110,6 +112,7 @@ class Plan:
         if shape is None or shape == self._shape:
             return False
         self._shape = shape
+        self.readable = False
         self.doubt()
         self.objects = manifests.objects(shape, self._installation)
         return True

@@ -16,6 +16,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests import Installation
 from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.operator.finalizer import Finalizer
 from varnish_gateway.operator.jobs import Job
 from varnish_gateway.operator.live import LiveMap
 from varnish_gateway.operator.objects import Objects
@@ -41,6 +42,7 @@ class Hands(Struct, frozen=True):
     objects: Objects
     routing: Routing
     statuses: Statuses
+    finalizer: Finalizer
     chaperones: Chaperones
 
 
@@ -62,18 +64,12 @@ class Reconciler:
     def employ(self, hands: Hands) -> None:
         self._hands = hands
 
-    def is_foreign(self, gateway: Key) -> bool:
-        """Whether a Gateway exists and is served by somebody else."""
-        return gateway not in self.plans and gateway in self._sources.stated
-
     # -- what changed --------------------------------------------------------------------
 
     def take(self, batch: Batch) -> None:
         """Take in what changed; add what has to be done about it."""
         delta = self._translator.update(batch.inputs) if batch.inputs else ir.Delta()
-        for key, obj in batch.inputs.items():
-            if isinstance(obj, api.Gateway) and key in self.plans:
-                self._take_gateway(key, obj)
+        self._take_inputs(batch.inputs)
         for key, changes in delta.gateways.items():
             if changes is None:
                 self._drop(key)
@@ -82,6 +78,8 @@ class Reconciler:
         for key, status in delta.statuses.items():
             self._hands.statuses.want(key, status)
             self._add("status", key)
+        if self._sources.class_key in batch.stated:
+            self._add("finalizer", self._sources.class_key)
         for key in batch.stated:
             if key in self._hands.statuses:
                 self._add("status", key)
@@ -90,9 +88,17 @@ class Reconciler:
         for gateway in batch.pods & self.plans.keys():
             self._probe_soon(gateway)
 
+    def _take_inputs(self, inputs: Mapping[Key, api.Object | None]) -> None:
+        for key, obj in inputs.items():
+            if isinstance(obj, api.Gateway) and key in self.plans:
+                self._take_gateway(key, obj)
+            elif obj is None and key in self._hands.objects:  # a Service that stood in the way of ours
+                self._add("object", key)
+
     def add_all(self) -> None:
         """Have everything compared: this operator begins to lead."""
         self._queue.clear()
+        self._add("finalizer", self._sources.class_key)
         self._recall()
         for gateway, plan in self.plans.items():
             plan.doubt()
@@ -109,7 +115,8 @@ class Reconciler:
         """Find out what was said before this operator began, and is not for us to say any more."""
         self._hands.statuses.recall_routes()
         for gateway in {live.gateway for live in self._sources.live.values()}:
-            if self.is_foreign(gateway) and gateway not in self._hands.statuses:
+            is_lost = gateway in self._sources.stated and gateway not in self.plans
+            if is_lost and gateway not in self._hands.statuses:
                 self._hands.statuses.want(gateway, None)
 
     def _take_gateway(self, key: Key, gateway: api.Gateway) -> None:
@@ -126,6 +133,7 @@ class Reconciler:
         plan = self.plans.get(key)
         if plan is None:
             plan = self.plans[key] = self._plan(key)
+            self._add("finalizer", self._sources.class_key)
         plan.take(changes)
         self._settle(key, plan)
         self._add("routing", key)
@@ -162,6 +170,7 @@ class Reconciler:
         for map_key in [one for one, gateway in self._maps.items() if gateway == key]:
             del self._maps[map_key]
         self._sweep(key)
+        self._add("finalizer", self._sources.class_key)
 
     def _sweep(self, gateway: Key) -> None:
         for owned in [owned for owned, live in self._sources.live.items() if live.gateway == gateway]:
@@ -197,6 +206,8 @@ class Reconciler:
             await self._do_object(key)
         elif job.what == "probe":
             await self._probe(key)
+        elif job.what == "finalizer":
+            await hands.finalizer.bring(key, in_use=bool(self.plans))
         elif key in hands.statuses:
             await self._write_status(key)
 

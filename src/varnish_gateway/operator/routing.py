@@ -45,14 +45,22 @@ class Routing:
         shape = plan.shape
         if shape is None:
             return
-        for key in [key for key in plan.objects or () if key.kind in READING]:
-            if key in self._objects:
-                await self._objects.bring(key)
+        if not plan.readable:
+            await self._make_readable(plan)
         doubted, plan.doubted = plan.doubted, set()
         try:
             await self._bring_maps(plan, shape, doubted)
         except BaseException:
             plan.doubted |= doubted
+            raise
+
+    async def _make_readable(self, plan: Plan) -> None:
+        plan.readable = True  # until the objects are made anew
+        try:
+            for key in [key for key in plan.objects or () if key.kind in READING]:
+                await self._objects.bring(key)
+        except BaseException:
+            plan.readable = False
             raise
 
     async def _bring_maps(self, plan: Plan, shape: GatewayShape, doubted: set[int]) -> None:

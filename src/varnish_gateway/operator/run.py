@@ -21,6 +21,7 @@ from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.lease import Election
 from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.operator import health
+from varnish_gateway.operator.finalizer import Finalizer
 from varnish_gateway.operator.jobs import Job
 from varnish_gateway.operator.leadership import AlwaysLeading, Leadership, while_leading
 from varnish_gateway.operator.metrics import Parts, page
@@ -108,8 +109,8 @@ class Operator:
         self._reconciler = Reconciler(translator, installation, self._sources, self._queue)
         objects = Objects(writer, self._sources, self._report)
         routing = Routing(writer, self._sources, objects, self._reconciler.add_surplus)
-        statuses = Statuses(writer, self._sources, self._recorder, CONTROLLER, self._reconciler.is_foreign)
-        self._reconciler.employ(Hands(objects, routing, statuses, outside.chaperones))
+        statuses = Statuses(writer, self._sources, self._recorder, CONTROLLER, self._sources.is_of_another_operator)
+        self._reconciler.employ(Hands(objects, routing, statuses, Finalizer(writer, self._sources), outside.chaperones))
         self._workers = Workers(self._queue, self._reconciler, self._report)
         self._parts = Parts(
             kube=outside.client.metrics,

@@ -27,6 +27,7 @@ from varnish_gateway.kube.reflector import Reflector
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.live import LiveObject, decoder_of
 from varnish_gateway.operator.pods import Pod, decode_pod
+from varnish_gateway.translate.options import CONTROLLER
 
 STATED = (api.GatewayClass, api.Gateway, api.HTTPRoute)
 """Kinds whose status we write."""
@@ -54,6 +55,7 @@ class Seen(NamedTuple):
     version: str
     status: bytes
     is_ending: bool
+    finalizers: tuple[str, ...] = ()
 
 
 class Batch(Struct):
@@ -68,6 +70,7 @@ class Batch(Struct):
 class _Metadata(Struct, rename="camel"):
     resource_version: str = ""
     deletion_timestamp: str | None = None
+    finalizers: tuple[str, ...] = ()
 
 
 class _Envelope(Struct):
@@ -83,6 +86,7 @@ class Sources:
 
     def __init__(self, client: Client, class_name: str) -> None:
         self._client = client
+        self.class_key = Key(api.GatewayClass.kind, "", class_name)
         self.stated: dict[Key, Seen] = {}
         self.live: dict[Key, LiveObject] = {}
         self.pods: dict[Key, dict[Key, Pod]] = {}  # by Gateway
@@ -131,6 +135,15 @@ class Sources:
         uid = seen.obj.metadata.uid if seen is not None else ""
         return Reference(RESOURCES[key.kind].api_version, key.kind, key.namespace, key.name, uid)
 
+    def is_of_another_operator(self, gateway: Key) -> bool:
+        """Whether a Gateway's class is another one of our controller, which has an operator of its own."""
+        seen = self.stated.get(gateway)
+        name = seen.obj.spec.gateway_class_name if seen and isinstance(seen.obj, api.Gateway) else ""
+        its_class = self.stated.get(Key(api.GatewayClass.kind, "", name))
+        if its_class is None or not isinstance(its_class.obj, api.GatewayClass):
+            return False
+        return name != self.class_key.name and its_class.obj.spec.controller_name == CONTROLLER
+
     def answered(self, key: Key, live: LiveObject) -> None:
         """Take in an object as the API server returned it from a write of ours."""
         self._keep_newer(key, live)
@@ -149,8 +162,13 @@ class Sources:
         def decode(text: bytes) -> Seen:
             envelope = _envelope.decode(text)
             metadata = envelope.metadata
-            is_ending = metadata.deletion_timestamp is not None
-            return Seen(decoder.decode(text), metadata.resource_version, bytes(envelope.status), is_ending)
+            return Seen(
+                obj=decoder.decode(text),
+                version=metadata.resource_version,
+                status=bytes(envelope.status),
+                is_ending=metadata.deletion_timestamp is not None,
+                finalizers=metadata.finalizers,
+            )
 
         return Reflector(self._client, RESOURCES[kind.kind], decode, self._take_stated)
 

@@ -37,7 +37,7 @@ class _Stored(msgspec.Struct):
 
 
 class Statuses:
-    """``is_foreign`` says whether a Gateway is served by somebody else."""
+    """``is_foreign`` says whether another operator of our name speaks about a Gateway."""
 
     def __init__(
         self,
@@ -109,8 +109,9 @@ class Statuses:
 
     async def _withdraw(self, key: Key) -> None:
         """Take back what we said about an object that is not ours any more."""
-        answer = await self._writer.apply_status(_document(key, {}), manager=names.GATEWAY_MANAGER)
-        self._take_answer(key, answer)
+        if not self._is_foreign(key):  # or it is overwritten, by another operator under the same name
+            answer = await self._writer.apply_status(_document(key, {}), manager=names.GATEWAY_MANAGER)
+            self._take_answer(key, answer)
         self._forget_withdrawn(key)
 
     def _forget_withdrawn(self, key: Key) -> None:

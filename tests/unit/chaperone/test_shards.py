@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.ghostfiles import content_hash
 from varnish_gateway.chaperone.shards import Shelf, check_fits, read_index, read_shard
+from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 
 

@@ -1,0 +1,106 @@
+"""Changes of all kinds to what an operator reads, by chance.
+
+In:   a seed. The same seed makes the same changes.
+Out:  Gateways, routes, Services, ReferenceGrants and user VCL created, edited and deleted.
+"""
+
+import contextlib
+import random
+from typing import Any
+
+from apiserver.cluster import Cluster, Refused
+from apiserver.operators import gateway, gateway_class, parameters, path_of, route, service
+
+GATEWAYS = ("front", "back")
+ROUTES = 60
+SERVICES = 5
+Document = dict[str, Any]
+
+
+def user_vcl(namespace: str, text: str = "sub vcl_deliver { set resp.http.x = 1; }") -> Document:
+    metadata = {"name": "vcl", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"user.vcl": text}}
+
+
+def reference_grant(namespace: str, name: str, from_namespace: str) -> Document:
+    """Let routes of a namespace use the Services of another."""
+    source = {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": from_namespace}
+    return {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "ReferenceGrant",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"from": [source], "to": [{"group": "", "kind": "Service"}]},
+    }
+
+
+class Mixture:
+    """``port`` is that of the API server to which changes go."""
+
+    def __init__(self, cluster: Cluster, class_name: str, seed: int) -> None:
+        self.port = cluster.port
+        self._cluster = cluster
+        self._class = class_name
+        self._home, self._away = class_name, f"{class_name}-away"
+        self._chance = random.Random(seed)
+        self._turn = 0
+
+    def begin(self) -> None:
+        for namespace in (self._home, self._away):
+            self._cluster.create_namespace(namespace)
+        ref = {"name": "vcl", "namespace": self._home, "key": "user.vcl"}
+        self._put(user_vcl(self._home), parameters(self._class, userVCLConfigMapRef=ref))
+        self._put(gateway_class(self._class, parameters=self._class))
+        self._put(*(gateway(self._home, name, self._class) for name in GATEWAYS))
+        self._put(*(service(self._home, f"s{number}") for number in range(SERVICES)))
+
+    def change(self) -> None:
+        """Make one change."""
+        self._turn += 1
+        changes = (self._put_route, self._drop_route, self._put_gateway, self._put_vcl, self._grant, self._serve)
+        self._chance.choices(changes, weights=(10, 4, 2, 1, 2, 2))[0]()
+
+    def _put_route(self) -> None:
+        target = {"name": f"s{self._chance.randrange(SERVICES)}"}
+        if self._chance.random() < 0.4:
+            target["namespace"] = self._away
+        name = f"r{self._chance.randrange(ROUTES)}"
+        made = route(self._home, name, self._chance.choice(GATEWAYS), backend=target)
+        made["spec"]["rules"][0]["matches"] = [{"path": {"type": "PathPrefix", "value": f"/{self._turn}"}}]
+        self._put(made)
+
+    def _drop_route(self) -> None:
+        self._delete(route(self._home, f"r{self._chance.randrange(ROUTES)}", "front"))
+
+    def _put_gateway(self) -> None:
+        ports = self._chance.choice(((80,), (80, 8080), (8080, 8090)))
+        infrastructure = {"labels": {"turn": str(self._turn)}}
+        name = self._chance.choice(GATEWAYS)
+        self._put(gateway(self._home, name, self._class, ports=ports, infrastructure=infrastructure))
+
+    def _put_vcl(self) -> None:
+        self._put(user_vcl(self._home, f'sub vcl_deliver {{ set resp.http.turn = "{self._turn}"; }}'))
+
+    def _grant(self) -> None:
+        grant = reference_grant(self._away, "grant", self._home)
+        if self._chance.random() < 0.5:
+            self._put(grant)
+        else:
+            self._delete(grant)
+
+    def _serve(self) -> None:
+        namespace = self._chance.choice((self._home, self._away))
+        chosen = service(namespace, f"s{self._chance.randrange(SERVICES)}")
+        if self._chance.random() < 0.7:
+            self._put(chosen)
+        else:
+            self._delete(chosen)
+
+    def _put(self, *documents: Document) -> None:
+        for document in documents:
+            path = f"{path_of(document)}?fieldManager=kubectl&force=true"
+            patch = "application/apply-patch+yaml"
+            self._cluster.request("PATCH", path, document, content_type=patch, port=self.port)
+
+    def _delete(self, document: Document) -> None:
+        with contextlib.suppress(Refused):  # it may not be there
+            self._cluster.request("DELETE", path_of(document), port=self.port)

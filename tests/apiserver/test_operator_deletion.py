@@ -1,0 +1,183 @@
+"""What is left when a Gateway, its class or its name goes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from apiserver.cluster import Cluster
+from apiserver.operatorlab import KINDS, Lab
+from apiserver.operators import GATEWAY_API, Operator, gateway, gateway_class, put, route, service
+
+FINALIZER = "gateway-exists-finalizer.gateway.networking.k8s.io"
+
+
+@pytest.fixture(scope="module")
+def collecting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """Have an operator beside a garbage collector."""
+    cluster = Cluster(tmp_path_factory.mktemp("collecting")).start()
+    cluster.start_controllers()
+    put(cluster, gateway_class("varnish"))
+    operator = Operator(cluster, tmp_path_factory.mktemp("operator"), class_name="varnish").start()
+    yield operator
+    operator.stop()
+    cluster.stop()
+
+
+@pytest.fixture
+def place(collecting: Operator, request: pytest.FixtureRequest) -> Lab:
+    """Have a Gateway with routes to its own and to another namespace."""
+    cluster, name = collecting.cluster, f"place-{abs(hash(request.node.name))}"
+    lab = Lab(cluster, collecting, name)
+    for namespace in (name, f"{name}-backends"):
+        cluster.create_namespace(namespace)
+        lab.put(service(namespace, "tea"))
+    lab.put(grant(f"{name}-backends", name), route(name, "tea", "gw", backend={"namespace": f"{name}-backends"}))
+    lab.gateway()
+    lab.until(lambda: lab.names("RoleBinding", f"{name}-backends"), "a RoleBinding where the backend is")
+    lab.operator.settled()
+    return lab
+
+
+def grant(namespace: str, route_namespace: str) -> dict:
+    return {
+        "apiVersion": GATEWAY_API,
+        "kind": "ReferenceGrant",
+        "metadata": {"name": "grant", "namespace": namespace},
+        "spec": {
+            "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": route_namespace}],
+            "to": [{"group": "", "kind": "Service"}],
+        },
+    }
+
+
+def leftovers(lab: Lab) -> set[tuple[str, str]]:
+    """Return what there is of the operator's, here and where the backend is."""
+    places = (lab.namespace, f"{lab.namespace}-backends")
+    return {(kind, name) for kind in KINDS for place in places for name in lab.names(kind, place)}
+
+
+# -- a Gateway -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
+def test_a_gateway_leaves_nothing_behind(place, policy):
+    place.delete("Gateway", "gw", policy=policy)
+    place.until(lambda: not leftovers(place), "nothing is left")
+    place.until(lambda: place.find("Gateway") is None, "no Gateway")
+    place.until(lambda: not place.parents("tea"), "no word about it on the route")
+
+
+def test_without_a_garbage_collector_the_operator_cleans_up_itself(lab):
+    lab.put(service(lab.namespace, "tea"), route(lab.namespace, "tea", "gw"))
+    lab.gateway()
+    lab.delete("Gateway", "gw")
+    lab.until(lambda: not lab.owned(), "nothing is left")
+
+
+def test_a_gateway_that_a_finalizer_holds_has_no_pods_any_more(lab):
+    lab.gateway()
+    lab.change("Gateway", "gw", {"metadata": {"finalizers": ["example.com/wait"]}})
+    lab.delete("Gateway", "gw")
+    lab.until(lambda: not lab.owned(), "nothing is left")
+    assert lab.get("Gateway")
+    lab.change("Gateway", "gw", {"metadata": {"finalizers": []}})
+
+
+def test_what_a_gateway_left_while_no_operator_ran_is_cleaned_up(cluster, namespace, tmp_path):
+    put(cluster, gateway_class(namespace), service(namespace, "tea"), route(namespace, "tea", "gw"))
+    operator = Operator(cluster, tmp_path, class_name=namespace).start()
+    lab = Lab(cluster, operator, namespace)
+    lab.gateway()
+    operator.stop()
+    lab.delete("Gateway", "gw")
+    assert lab.owned()
+    operator.start()
+    try:
+        lab.until(lambda: not lab.owned(), "nothing is left")
+        lab.until(lambda: not lab.parents("tea"), "no word about it on the route")
+    finally:
+        operator.stop()
+
+
+def test_a_new_gateway_of_the_same_name_has_objects_of_its_own(place):
+    old = place.get("Gateway")["metadata"]["uid"]
+    place.delete("Gateway", "gw")
+    new = place.gateway()["metadata"]["uid"]
+    assert new != old
+    expected = {"ConfigMap", "Deployment", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount"}
+    place.until(
+        lambda: {one["kind"] for one in place.owned()} == expected and owners(place) == {new}, "objects of the new one"
+    )
+    place.until(lambda: place.routes() == {"tea"}, "its routes")
+    place.until(lambda: place.names("RoleBinding", f"{place.namespace}-backends"), "its RoleBinding elsewhere")
+
+
+def owners(lab: Lab) -> set[str]:
+    found = [one for one in lab.owned() if "deletionTimestamp" not in one["metadata"]]
+    return {ref["uid"] for one in found for ref in one["metadata"].get("ownerReferences", ({"uid": "nobody"},))}
+
+
+def test_many_times_deleted_and_made_anew_at_once(lab):
+    """Without a garbage collector what the last one left is in the way of the next one."""
+    for _ in range(5):
+        lab.put(gateway(lab.namespace, "gw", lab.class_name))
+        lab.delete("Gateway", "gw")
+    uid = lab.gateway()["metadata"]["uid"]
+    lab.until(lambda: len({one["kind"] for one in lab.owned()}) == 7 and owners(lab) == {uid}, "one set of objects")
+    lab.delete("Gateway", "gw")
+    lab.until(lambda: not lab.owned(), "nothing is left")
+
+
+# -- its class -----------------------------------------------------------------------------------
+
+
+def test_a_gateway_that_leaves_the_class_is_let_go(lab):
+    lab.put(service(lab.namespace, "tea"), route(lab.namespace, "tea", "gw"))
+    lab.gateway()
+    lab.until(lambda: lab.parents("tea"), "an entry of the route")
+    theirs = {"type": "example.com/Theirs", "status": "True", "reason": "Theirs", "message": ""}
+    path = f"{lab.path('Gateway', 'gw')}/status"
+    status = {"conditions": [{**theirs, "lastTransitionTime": "2001-02-03T04:05:06Z"}]}
+    document = {"apiVersion": GATEWAY_API, "kind": "Gateway", "metadata": {"name": "gw"}, "status": status}
+    lab.cluster.apply(path, document, manager="they")
+    lab.put(gateway(lab.namespace, "gw", "another-class"))
+    lab.until(lambda: not lab.owned(), "nothing is left")
+    lab.until(lambda: "Programmed" not in lab.conditions("Gateway"), "no word of ours")
+    found = lab.get("Gateway")["status"]
+    assert [condition["type"] for condition in found["conditions"]] == ["example.com/Theirs"]
+    assert not found.get("listeners")
+    lab.until(lambda: not lab.parents("tea"), "no entry of ours on the route")
+    lab.gateway()
+    assert lab.get("Deployment")
+
+
+def test_a_class_stays_for_as_long_as_gateways_need_it(cluster, namespace, tmp_path):
+    put(cluster, gateway_class(namespace), gateway(namespace, "gw", namespace), gateway(namespace, "gw2", namespace))
+    operator = Operator(cluster, tmp_path, class_name=namespace).start()
+    lab = Lab(cluster, operator, namespace)
+    try:
+        lab.until(lambda: finalizers(lab) == [FINALIZER], "the finalizer")
+        lab.delete("Gateway", "gw2")
+        lab.until(lambda: lab.find("Deployment", "gw2") is None, "one Gateway less")
+        lab.delete("GatewayClass", namespace)
+        lab.gateway(ports=(81,))
+        assert lab.get("Service")["spec"]["ports"][0]["port"] == 81
+        assert finalizers(lab) == [FINALIZER]
+        lab.delete("Gateway", "gw")
+        lab.until(lambda: lab.find("GatewayClass", namespace) is None, "the class goes with its last Gateway")
+        lab.until(lambda: not lab.owned(), "nothing is left")
+    finally:
+        operator.stop()
+
+
+def test_the_finalizer_goes_with_the_last_gateway_and_others_stay(lab):
+    lab.change("GatewayClass", lab.class_name, {"metadata": {"finalizers": ["example.com/theirs"]}})
+    lab.gateway()
+    lab.until(lambda: sorted(finalizers(lab)) == ["example.com/theirs", FINALIZER], "both")
+    lab.delete("Gateway", "gw")
+    lab.until(lambda: finalizers(lab) == ["example.com/theirs"], "theirs alone")
+    lab.change("GatewayClass", lab.class_name, {"metadata": {"finalizers": []}})
+
+
+def finalizers(lab: Lab) -> list[str]:
+    return list(lab.get("GatewayClass", lab.class_name)["metadata"].get("finalizers", ()))

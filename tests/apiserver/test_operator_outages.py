@@ -1,0 +1,176 @@
+"""An operator whose API server dies, forgets, takes rights away, or has no CRDs yet."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from apiserver.cluster import Cluster, crd_files
+from apiserver.mixture import Mixture
+from apiserver.operators import ACCOUNT, SYSTEM, Operator, gateway, gateway_class, parameters, put, route, service
+from apiserver.states import is_as_translated, stored, translated, versions
+from varnish.waiting import until
+
+CHANGES = 200
+WRITES_PER_CHANGE = 6
+"""A change of a Gateway with its two shards, statuses of its routes; most changes need two or three."""
+
+
+@pytest.fixture(scope="module")
+def shaken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Have a cluster with a second API server, for changes while the first one is down."""
+    cluster = Cluster(tmp_path_factory.mktemp("shaken")).start()
+    cluster.second_port = cluster.start_second_api()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def begin(shaken: Cluster, tmp_path: Path, operators: list[Operator]) -> Callable[[str, int], Mixture]:
+    """Return how a test gets an operator and changes for it."""
+
+    def begin(class_name: str, seed: int) -> Mixture:
+        print(f"seed {seed}")
+        mixture = Mixture(shaken, class_name, seed)
+        mixture.begin()
+        operators.append(Operator(shaken, tmp_path, class_name=class_name).start())
+        return mixture
+
+    return begin
+
+
+@pytest.mark.parametrize("outage", [(17, 40, False), (90, 0, False), (140, 50, True)], ids=str)
+def test_an_api_server_that_dies_in_the_middle_of_changes_costs_nothing(shaken, tmp_path, operators, begin, outage):
+    killed_after, missed, compacts = outage
+    class_name = f"killed-{killed_after}"
+    mixture = begin(class_name, seed=killed_after)
+    for _ in range(killed_after):
+        mixture.change()
+    shaken.kill_api()
+    mixture.port = shaken.second_port
+    for _ in range(missed):
+        mixture.change()
+    if compacts:
+        shaken.compact()
+    shaken.start_api()
+    mixture.port = shaken.port
+    for _ in range(CHANGES - killed_after - missed):
+        mixture.change()
+    assert_converged(shaken, class_name, operators[0])
+    assert sum(operators[0].writes().values()) < WRITES_PER_CHANGE * CHANGES
+    operators[0].stop()
+    assert_nothing_left_to_write(shaken, class_name, tmp_path, operators)
+
+
+def test_an_api_server_that_restarts_costs_no_write(shaken, operators, begin):
+    mixture = begin("calm", seed=1)
+    for _ in range(20):
+        mixture.change()
+    assert_converged(shaken, "calm", operators[0])
+    writes, before = operators[0].writes(), versions(shaken)
+    shaken.kill_api()
+    shaken.compact()
+    shaken.start_api()
+    until(lambda: relists(operators[0]) > 0, "it has listed anew", 60)
+    operators[0].await_ready().at_rest()
+    assert operators[0].writes() == writes
+    assert versions(shaken) == before
+
+
+def assert_converged(cluster: Cluster, class_name: str, operator: Operator) -> None:
+    """Wait until what is stored is what a translation from scratch says; show the difference if it never is."""
+    try:
+        until(lambda: is_as_translated(cluster, class_name), "what is stored is what is translated", 30)
+    except AssertionError:
+        assert stored(cluster, class_name) == translated(cluster, class_name), operator.last_words()
+    operator.at_rest()
+
+
+def assert_nothing_left_to_write(cluster: Cluster, class_name: str, directory: Path, operators: list[Operator]) -> None:
+    before = versions(cluster)
+    operators.append(Operator(cluster, directory, class_name=class_name, name="fresh").start())
+    assert operators[-1].at_rest().writes() == {}
+    assert versions(cluster) == before
+    operators[-1].stop()
+
+
+def relists(operator: Operator) -> float:
+    return sum(value for name, value in operator.metrics().items() if name.startswith("vgw_kube_relists_total"))
+
+
+# -- CRDs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bare_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Have a cluster without any CRD."""
+    cluster = Cluster(tmp_path_factory.mktemp("bare")).start(crds=False)
+    yield cluster
+    cluster.stop()
+
+
+def test_crds_are_done_without_and_picked_up_when_they_appear(bare_cluster, tmp_path, operators):
+    operators.append(operator := Operator(bare_cluster, tmp_path, class_name="shop").start())
+    operator.await_ready()
+    own, others = split(crd_files())
+    bare_cluster.install_crds(others)
+    bare_cluster.create_namespace("shop")
+    put(bare_cluster, gateway_class("shop"), gateway("shop", "gw", "shop"), service("shop", "tea"))
+    put(bare_cluster, route("shop", "tea", "gw"))
+    until(lambda: bare_cluster.exists("/api/v1/namespaces/shop/configmaps/gw-vcl"), "the Gateway is served", 60)
+    deployment = "/apis/apps/v1/namespaces/shop/deployments/gw"
+    until(lambda: bare_cluster.exists(deployment), "the Gateway is served without parameters", 60)
+
+    bare_cluster.install_crds(own)
+    put(bare_cluster, parameters("shop", replicas=3), gateway_class("shop", parameters="shop"))
+    until(lambda: bare_cluster.request("GET", deployment)["spec"]["replicas"] == 3, "the parameters are used", 60)
+    operator.await_ready().settled().stop()
+
+
+def split(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """Return the CRDs of our own, and those of the Gateway API."""
+    paths = list(paths)
+    own = [path for path in paths if path.name.startswith("gatewayclassparameters")]
+    return own, [path for path in paths if path not in own]
+
+
+# -- rights -------------------------------------------------------------------------------------
+
+ROLE = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ACCOUNT}"
+
+
+def test_a_right_that_is_taken_away_is_reported_and_heals_when_it_is_back(cluster, namespace, tmp_path, operators):
+    put(cluster, gateway_class(namespace), gateway(namespace, "gw", namespace), service(namespace, "tea"))
+    operators.append(operator := Operator(cluster, tmp_path, class_name=namespace).start())
+    operator.at_rest()
+    rules = cluster.request("GET", ROLE)["rules"]
+    cluster.merge(ROLE, {"rules": [without_patch(rule) for rule in rules]})
+    try:
+        until(lambda: is_refused(cluster, namespace), "the API server knows the new rules")
+        put(cluster, route(namespace, "tea", "gw"))
+        refused = 'vgw_operator_job_failures_total{error="Forbidden"}'
+        until(lambda: operator.metrics().get(refused, 0) >= 2, "it is told so")
+        assert "cannot patch resource" in operator.log.read_text()
+        assert operator.metrics()["vgw_operator_gateways_at_fault"] == 1
+    finally:
+        cluster.merge(ROLE, {"rules": rules})
+    until(lambda: is_as_translated(cluster, namespace), "what was refused is written", 60)
+    until(lambda: operator.metrics()["vgw_operator_gateways_at_fault"] == 0, "the Gateway is well", 30)
+
+
+def without_patch(rule: dict) -> dict:
+    return {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "patch"] or ["list"]}
+
+
+def is_refused(cluster: Cluster, namespace: str) -> bool:
+    """Whether the operator's account may not write ConfigMaps any more."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{SYSTEM}:{ACCOUNT}",
+            "resourceAttributes": {"namespace": namespace, "verb": "patch", "resource": "configmaps"},
+        },
+    }
+    answer = cluster.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return not answer["status"]["allowed"]
