@@ -17,13 +17,12 @@ import msgspec
 sys.path.insert(0, str(lab.ROOT / "tests"))
 
 from apiserver.cluster import Cluster
-from apiserver.operators import Operator, gateway, gateway_class, path_of, route, service
+from apiserver.operators import Operator, gateway, gateway_class, route, service
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.resources import RESOURCES
 
 NAMESPACE, GATEWAY, CLASS = "bench", "gw", "varnish"
 WRITERS = 32
-ANSWER_SECONDS = 60.0
 
 
 class Site:
@@ -120,4 +119,4 @@ class Sightings:
         self._waiting = [(is_it, seen) for is_it, seen in self._waiting if not seen.done()]
 
 
-__all__ = ["GATEWAY", "NAMESPACE", "Sightings", "Site", "name", "path_of", "route", "service"]
+__all__ = ["GATEWAY", "NAMESPACE", "Sightings", "Site", "name", "route", "service"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from varnish_gateway import errors
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-_YES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 Environment = Mapping[str, str]
 
@@ -25,7 +25,7 @@ class Address(NamedTuple):
 def address(environment: Environment, variable: str, default: str) -> Address:
     value = environment.get(variable) or default
     host, colon, port = value.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    if not colon or not port.isdecimal() or int(port) > 65535:
         raise errors.BadSettings(f"{variable}: {value!r} is not an address; write host:port or :port, e.g. {default}")
     return Address(host.strip("[]"), int(port))
 
@@ -34,9 +34,9 @@ def flag(environment: Environment, variable: str, *, default: bool) -> bool:
     value = environment.get(variable)
     if not value:
         return default
-    if value.lower() not in _YES:
+    if value.lower() not in _FLAGS:
         raise errors.BadSettings(f"{variable}: {value!r} is neither true nor false")
-    return _YES[value.lower()]
+    return _FLAGS[value.lower()]
 
 
 def log_level(environment: Environment, variable: str = "LOG_LEVEL") -> str:

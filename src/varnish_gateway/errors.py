@@ -4,7 +4,8 @@ GatewayError
 ├── InvalidInput        a person has to change something; never retried by itself
 │   ├── UnknownKind     a document of a kind that we don't read
 │   ├── BadDocument     a document that its schema refuses
-│   └── BadSettings     an environment variable or an option
+│   ├── BadSettings     an environment variable or an option
+│   └── NotOurs         an object of the name that we need belongs to somebody else
 ├── VclRejected         varnishd refused a VCL; the previous one is still serving
 ├── ReloadRefused       ghost refused a configuration; the previous one is still serving
 ├── AdminError          varnishd's command line answered with an error
@@ -45,6 +46,10 @@ class BadDocument(InvalidInput):
 
 class BadSettings(InvalidInput):
     """An environment variable or an option that can't be used."""
+
+
+class NotOurs(InvalidInput):
+    """An object of the name that we need belongs to somebody else."""
 
 
 class VclRejected(GatewayError):

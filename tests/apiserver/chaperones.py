@@ -24,6 +24,7 @@ from varnish.loopback import free_port
 from varnish.running import RunningGateway
 from varnish.waiting import until_async
 from varnish_gateway.emit.manifests.access import access
+from varnish_gateway.emit.manifests.access import endpoints_binding as access_to_endpoints
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
 from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING, endpoints_binding
 from varnish_gateway.emit.routing import content_hash, shard_of
@@ -48,8 +49,10 @@ class Gateway:
 
     # -- what it may read -------------------------------------------------------------------
 
-    def grant(self) -> str:
+    def grant(self, *, shards: int = 1) -> str:
         """Make the ServiceAccount and what it may read, as the operator and deploy/ do; return its token."""
+        for manifest in access(self._shape(shards)):
+            self._apply(manifest)
         document = yaml.safe_load((ROOT / "deploy" / "02-chaperone-rbac.yaml").read_text())
         document["metadata"]["name"] = CLUSTER_ROLE
         self._apply(document)
@@ -58,16 +61,12 @@ class Gateway:
 
     def bind_endpoints(self, *namespaces: str) -> None:
         """Let the chaperone read EndpointSlices of these namespaces, too."""
-        shape = GatewayShape(
-            namespace=self.namespace,
-            name=NAME,
-            uid="none",
-            class_name="none",
-            endpoint_namespaces=frozenset(namespaces),
-        )
-        for manifest in access(shape, Installation(image="none", chaperone_role=CLUSTER_ROLE)):
-            manifest["metadata"].pop("ownerReferences", None)  # there is no Gateway, so all would be collected
-            self._apply(manifest)
+        installation = Installation(image="none", chaperone_role=CLUSTER_ROLE)
+        for namespace in namespaces:
+            self._apply(access_to_endpoints(self._shape(), namespace, installation))
+
+    def _shape(self, shards: int = 1) -> GatewayShape:
+        return GatewayShape(namespace=self.namespace, name=NAME, uid="none", class_name="none", shards=shards)
 
     def unbind_endpoints(self, namespace: str) -> None:
         binding = RESOURCES["RoleBinding"].path(namespace, endpoints_binding(self.namespace, NAME))
@@ -77,6 +76,7 @@ class Gateway:
         cluster_role = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
         resource = RESOURCES.get(document["kind"], cluster_role)
         metadata = document["metadata"]
+        metadata.pop("ownerReferences", None)  # there is no Gateway, so all would be collected
         self.cluster.apply(resource.path(metadata.get("namespace", ""), metadata["name"]), document)
 
     # -- what it reads ----------------------------------------------------------------------
@@ -145,6 +145,7 @@ class Chaperone:
     async def running(self) -> AsyncIterator[RunningGateway]:
         """Run it; it is stopped, gently, at the end."""
         process = await asyncio.create_subprocess_exec(
+            *("setpriv", "--pdeathsig", "KILL"),  # it does not outlive the tests, however they end
             *(sys.executable, "-m", "varnish_gateway", "chaperone", "--log-format", "json"),
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, **self.environment},

@@ -9,10 +9,12 @@ import random
 from typing import Any
 
 from apiserver.cluster import Cluster, Refused
+from apiserver.crowds import create_all
 from apiserver.operators import gateway, gateway_class, parameters, path_of, route, service
 
 GATEWAYS = ("front", "back")
-ROUTES = 60
+ROUTES, FIRST_ROUTES = 200, 120
+"""How many routes there may be, and how many there are from the start: changes then add and remove shards."""
 SERVICES = 5
 Document = dict[str, Any]
 
@@ -52,6 +54,8 @@ class Mixture:
         self._put(gateway_class(self._class, parameters=self._class))
         self._put(*(gateway(self._home, name, self._class) for name in GATEWAYS))
         self._put(*(service(self._home, f"s{number}") for number in range(SERVICES)))
+        names = (f"r{number}" for number in range(FIRST_ROUTES))
+        create_all(self._cluster, (route(self._home, name, "front", backend={"name": "s0"}) for name in names))
 
     def change(self) -> None:
         """Make one change."""

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from apiserver.cluster import Cluster
-from varnish.loopback import free_port
+from apiserver.programs import steady_port
 from varnish.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ class Operator:
         self.class_name = class_name
         self.name = name
         self.log = directory / f"{name}.log"
-        self.metrics_port, self.health_port = free_port(), free_port()
+        self.metrics_port, self.health_port = steady_port(), steady_port()
         self._environment = {
             **os.environ,
             "KUBECONFIG": str(cluster.kubeconfig(grant(cluster, class_name))),

@@ -49,9 +49,7 @@ class Pod:
     def _environment(self, place: Path) -> dict[str, str]:
         container = self._template["spec"]["containers"][0]
         told = {one["name"]: one["value"] for one in container["env"] if "value" in one}
-        token = self.lab.cluster.service_account_token(
-            self.lab.namespace, self._template["spec"]["serviceAccountName"]
-        )
+        token = self.lab.cluster.service_account_token(self.lab.namespace, self._template["spec"]["serviceAccountName"])
         return {
             **os.environ,
             **told,

@@ -51,6 +51,10 @@ Document = dict[str, Any]
 State = dict[str, Any]
 
 
+class Unfinished(Exception):
+    """An operator has something left to write."""
+
+
 def listed(cluster: Cluster, kind: str) -> list[Document]:
     items: list[Document] = cluster.request("GET", RESOURCES[kind].path())["items"]
     return items
@@ -86,21 +90,27 @@ def stored(cluster: Cluster, class_name: str) -> State:
 
 def _shards(maps: dict[tuple[str, str], Document], namespace: str, gateway: str) -> Iterator[wire.Routing]:
     """Yield the shards as a reader finds them; each must be the one that the index names."""
-    data = maps[namespace, names.config_map(gateway)]["data"]
+    main = maps[namespace, names.config_map(gateway)]
+    data, labels = main["data"], main["metadata"].get("labels")
     index = msgspec.json.decode(data["shards.json"], type=wire.Index).shards if "shards.json" in data else ("",)
     for number, digest in enumerate(index):
-        text = maps[namespace, names.config_map(gateway, number)]["data"]["routing.json"]
-        assert not number or content_hash(text.encode()) == digest, f"shard {number} of {gateway} is not the index's"
+        stored_map = maps[namespace, names.config_map(gateway, number)]
+        text = stored_map["data"]["routing.json"]
         shard = msgspec.json.decode(text, type=wire.Routing)
-        assert (shard.shard, shard.shards) == (number, len(index))
+        if (shard.shard, shard.shards) != (number, len(index)) or (number and content_hash(text.encode()) != digest):
+            raise Unfinished(f"shard {number} of {gateway} is not the one that the index names")
+        if stored_map["metadata"].get("labels") != labels:
+            raise Unfinished(f"shard {number} of {gateway} has labels of its own")
         yield shard
-    assert (namespace, names.config_map(gateway, len(index))) not in maps, "there is a shard too many"
+    if (namespace, names.config_map(gateway, len(index))) in maps:
+        raise Unfinished(f"{gateway} has a shard too many")
 
 
 def _stored_gateway(gateway: Document, main: Document, shards: list[wire.Routing]) -> State:
     name, status = _name(gateway), gateway["status"]
     routes = [f"{route.namespace}/{route.name}" for shard in shards for route in shard.routes]
-    assert len(routes) == len(set(routes)), "a route is in two shards"
+    if len(routes) != len(set(routes)):
+        raise Unfinished(f"a route of {name} is in two shards")
     return {
         f"listeners {name}": shards[0].listeners,
         f"routes {name}": {f"{one.namespace}/{one.name}": one for shard in shards for one in shard.routes},
@@ -137,10 +147,10 @@ def translated(cluster: Cluster, class_name: str) -> State:
 
 
 def is_as_translated(cluster: Cluster, class_name: str) -> bool:
-    """Whether all is there as it ought to be; differences that pass are those of an operator at work."""
+    """Whether all is there as it ought to be; while an operator works it may not."""
     try:
         return stored(cluster, class_name) == translated(cluster, class_name)
-    except KeyError:  # something is not there yet
+    except (KeyError, Unfinished):
         return False
 
 

@@ -12,7 +12,7 @@ from apiserver.cluster import Cluster
 from varnish.places import replace
 from varnish.waiting import until_async
 from varnish_gateway import errors
-from varnish_gateway.kube.client import Client, Target
+from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection, connection
 from varnish_gateway.kube.limits import Limits
 from varnish_gateway.kube.resources import RESOURCES
@@ -73,14 +73,6 @@ async def test_a_dry_run_answers_and_writes_nothing(client: Client, cluster: Clu
     answer = await client.apply(config_map(namespace, one="1"), manager="first", dry_run=True)
     assert msgspec.json.decode(answer)["data"] == {"one": "1"}
     assert not cluster.exists(CONFIG_MAP.path(namespace, "cm"))
-
-
-async def test_encoded_json_goes_out_as_it_is(client: Client, namespace: str) -> None:
-    body = msgspec.json.encode(config_map(namespace, one="1"))
-    await client.apply(body, manager="first", target=Target(CONFIG_MAP, "cm", namespace))
-    assert (await read(client, namespace))["data"] == {"one": "1"}
-    with pytest.raises(TypeError):
-        await client.apply(body, manager="first")
 
 
 async def test_a_status_is_applied_without_its_spec(client: Client, namespace: str) -> None:

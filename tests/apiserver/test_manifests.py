@@ -45,7 +45,7 @@ def stored(cluster: Cluster, namespace: str, case: Path) -> list[api.Object]:
 
 
 def shape_in(cluster: Cluster, namespace: str, case: Path) -> GatewayShape:
-    return shape_of(stored(cluster, namespace, case), endpoint_namespaces=frozenset({namespace, "default"}))
+    return shape_of(stored(cluster, namespace, case))
 
 
 @pytest.fixture(autouse=True)
@@ -83,8 +83,10 @@ async def test_the_same_apply_changes_nothing(cluster: Cluster, client: Client, 
 
 def all_of(shape: GatewayShape, installation: Installation = INSTALLATION) -> list[tuple[dict, str]]:
     """Return every manifest of a Gateway with its field manager."""
+    where = (shape.namespace, "default")
     return [
         *((manifest, GATEWAY_MANAGER) for manifest in manifests.objects(shape, installation).values()),
+        *((manifest, GATEWAY_MANAGER) for manifest in manifests.bindings(shape, where, installation).values()),
         (manifests.config_map(shape, "vcl 4.1;\n", 3), GATEWAY_MANAGER),
         (manifests.routing_map(shape, b"{}", b"{}"), ROUTE_MANAGER),
         (manifests.shard_map(shape, 1, b"{}"), ROUTE_MANAGER),

@@ -3,8 +3,8 @@
 import pytest
 
 from apiserver.operatorlab import Lab
-from apiserver.operators import gateway_class, route, service
-from varnish_gateway.emit.names import INFRA_HASH
+from apiserver.operators import Operator, gateway_class, put, route, service
+from varnish_gateway.emit.names import GATEWAY_MANAGER, INFRA_HASH
 
 BAD_TOLERATION = {"tolerations": [{"key": "a", "operator": "Maybe"}]}
 
@@ -121,6 +121,25 @@ def test_an_object_without_its_label_is_found_again(lab, kind, name):
     lab.change(kind, name, {"metadata": {"labels": {label: None}}})
     lab.until(lambda: label in lab.get(kind, name)["metadata"]["labels"], "the label")
     assert lab.get(kind, name)["metadata"]["uid"] == uid
+
+
+def test_a_binding_of_another_role_is_made_anew(cluster, namespace, tmp_path):
+    """The Role of a RoleBinding can't be changed, as after an upgrade that gave it another name."""
+    put(cluster, gateway_class(namespace))
+    operator = Operator(cluster, tmp_path, class_name=namespace).start()
+    lab = Lab(cluster, operator, namespace)
+    lab.gateway()
+    operator.stop()
+    found = lab.get("RoleBinding")
+    lab.delete("RoleBinding", "gw")
+    metadata = {key: found["metadata"][key] for key in ("name", "labels", "annotations", "ownerReferences")}
+    other = {**found, "metadata": metadata, "roleRef": {**found["roleRef"], "name": "another"}}
+    lab.cluster.apply(lab.path("RoleBinding", "gw"), other, manager=GATEWAY_MANAGER)
+    operator.start()
+    try:
+        lab.until(lambda: (lab.find("RoleBinding") or other)["roleRef"] == found["roleRef"], "the right one")
+    finally:
+        operator.stop()
 
 
 # -- objects of others ---------------------------------------------------------------------------

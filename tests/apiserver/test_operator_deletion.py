@@ -1,5 +1,7 @@
 """What is left when a Gateway, its class or its name goes."""
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -117,6 +119,20 @@ def owners(lab: Lab) -> set[str]:
     return {ref["uid"] for one in found for ref in one["metadata"].get("ownerReferences", ({"uid": "nobody"},))}
 
 
+def test_a_gateway_that_was_replaced_while_nobody_looked(lab):
+    """The operator hears of the end of one and of the next one at the same moment."""
+    lab.gateway()
+    os.kill(lab.operator.pid, signal.SIGSTOP)
+    try:
+        lab.delete("Gateway", "gw")
+        lab.put(gateway(lab.namespace, "gw", lab.class_name))
+    finally:
+        os.kill(lab.operator.pid, signal.SIGCONT)
+    uid = lab.get("Gateway")["metadata"]["uid"]
+    lab.until(lambda: len({one["kind"] for one in lab.owned()}) == 7 and owners(lab) == {uid}, "objects of the new one")
+    lab.until_observed()
+
+
 def test_many_times_deleted_and_made_anew_at_once(lab):
     """Without a garbage collector what the last one left is in the way of the next one."""
     for _ in range(5):
@@ -149,6 +165,32 @@ def test_a_gateway_that_leaves_the_class_is_let_go(lab):
     lab.until(lambda: not lab.parents("tea"), "no entry of ours on the route")
     lab.gateway()
     assert lab.get("Deployment")
+
+
+def test_a_gateway_may_move_from_one_operator_to_another(lab, cluster, namespace, tmp_path):
+    """Two classes of ours with an operator each: what one lets go the other one has."""
+    put(cluster, gateway_class(namespace), service(namespace, "tea"), route(namespace, "tea", "gw"))
+    lab.gateway()
+    second = Lab(cluster, Operator(cluster, tmp_path, class_name=namespace).start(), namespace)
+    try:
+        for turn in (second, lab, second):
+            turn.gateway()
+            expect_all(turn)
+            for one in (lab, second):
+                one.operator.settled()
+            expect_all(turn)
+            assert lab.conditions("Gateway")["Programmed"]["reason"] == "AddressNotAssigned"
+            assert len(lab.parents("tea")) == 1
+    finally:
+        second.operator.stop()
+
+
+def expect_all(lab: Lab) -> None:
+    """Wait until the Gateway has all that it needs, of this class alone."""
+    label = "gateway.networking.k8s.io/gateway-class-name"
+    expected = [lab.class_name] * 8
+    lab.until(lambda: [one["metadata"]["labels"][label] for one in lab.owned()] == expected, "objects of one class")
+    lab.until(lambda: lab.routes() == {"tea"}, "its route")
 
 
 def test_a_class_stays_for_as_long_as_gateways_need_it(cluster, namespace, tmp_path):

@@ -103,6 +103,20 @@ def test_an_autoscaler_comes_and_goes_and_decides_about_replicas(lab):
     lab.until(lambda: lab.get("Deployment")["spec"]["replicas"] == 1, "as many as without an autoscaler")
 
 
+def test_an_autoscaler_begins_with_the_pods_that_there_are(lab):
+    """A field that nobody holds any more would fall back to 1."""
+    lab.configure(replicas=5)
+    lab.gateway()
+    lab.configure(autoscaling={"minReplicas": 2, "maxReplicas": 9})
+    lab.until(lambda: lab.find("HorizontalPodAutoscaler"), "an autoscaler")
+    lab.gateway(ports=(80, 81))
+    assert lab.get("Deployment")["spec"]["replicas"] == 5
+    lab.change("Deployment", "gw", {"spec": {"replicas": 7}}, subresource="scale", who="hpa")
+    lab.gateway(ports=(80, 81, 82))
+    assert lab.get("Deployment")["spec"]["replicas"] == 7
+    assert "FieldConflict" not in lab.events()
+
+
 def test_replicas_follow_the_parameters(lab):
     lab.configure(replicas=3)
     lab.gateway()
@@ -171,14 +185,15 @@ def test_the_service_is_as_the_class_says_and_changes_with_it(lab):
     assert lab.get("Gateway")["status"]["addresses"] == [{"type": "IPAddress", "value": found["spec"]["clusterIP"]}]
 
 
-def test_a_gateway_without_a_listener_that_can_be_served_has_no_service(lab):
+def test_a_gateway_without_a_listener_that_can_be_served_gets_no_service_but_keeps_its_own(lab):
     tls = {"name": "tls", "port": 443, "protocol": "TLS", "tls": {"mode": "Passthrough"}}
     lab.gateway(listeners=[tls])
     assert lab.find("Service") is None
     lab.gateway()
-    assert lab.get("Service")["spec"]["ports"][0]["port"] == 80
+    before = lab.get("Service")
+    assert before["spec"]["ports"][0]["port"] == 80
     lab.gateway(listeners=[tls])
-    assert lab.find("Service") is None
+    assert lab.get("Service") == before, "its address would be lost"
 
 
 def test_an_operator_has_only_what_it_was_told_to_have(lab):

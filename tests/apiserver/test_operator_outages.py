@@ -149,9 +149,9 @@ def test_a_right_that_is_taken_away_is_reported_and_heals_when_it_is_back(cluste
         until(lambda: is_refused(cluster, namespace), "the API server knows the new rules")
         put(cluster, route(namespace, "tea", "gw"))
         refused = 'vgw_operator_job_failures_total{error="Forbidden"}'
-        until(lambda: operator.metrics().get(refused, 0) >= 2, "it is told so")
+        until(lambda: operator.metrics()["vgw_operator_gateways_at_fault"] == 1, "it says so")
+        assert operator.metrics()[refused] >= 2
         assert "cannot patch resource" in operator.log.read_text()
-        assert operator.metrics()["vgw_operator_gateways_at_fault"] == 1
     finally:
         cluster.merge(ROLE, {"rules": rules})
     until(lambda: is_as_translated(cluster, namespace), "what was refused is written", 60)

@@ -196,9 +196,7 @@ def test_endpoints_may_be_read_where_routes_point_and_only_as_long_as_they_do(la
 def shards(lab: Lab) -> dict[int, str]:
     """Return the text of every further shard that there is."""
     found = {one["metadata"]["name"]: one["data"] for one in lab.owned() if one["kind"] == "ConfigMap"}
-    return {
-        int(name.removeprefix("gw-vcl-")): data["routing.json"] for name, data in found.items() if name != "gw-vcl"
-    }
+    return {int(name.removeprefix("gw-vcl-")): data["routing.json"] for name, data in found.items() if name != "gw-vcl"}
 
 
 def index(lab: Lab) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from apiserver.operatorlab import Lab
-from apiserver.operators import OURS, gateway_class, parameters
+from apiserver.operators import OURS, Operator, gateway, gateway_class, parameters, put, route, service
 from apiserver.pods import Pod
 from varnish_gateway.translate.classes import CLUSTER_FEATURES
 
@@ -91,6 +91,30 @@ def test_user_vcl_is_waited_for(lab):
     lab.put(vcl_map(lab, "# mine"))
     lab.until_condition("GatewayClass", lab.class_name, "Accepted", "Accepted")
     lab.until(lambda: "# mine" in lab.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the VCL")
+
+
+def test_routes_flow_while_the_class_is_at_fault_also_after_a_restart(cluster, namespace, tmp_path):
+    put(cluster, gateway_class(namespace), service(namespace, "tea"), route(namespace, "tea", "gw"))
+    operator = Operator(cluster, tmp_path, class_name=namespace).start()
+    lab = Lab(cluster, operator, namespace)
+    lab.gateway()
+    operator.stop()
+    before = {one["kind"]: one for one in lab.owned()}
+    lab.put(gateway_class(namespace, parameters="missing"), service(namespace, "milk"), route(namespace, "milk", "gw"))
+    operator.start()
+    try:
+        lab.until(lambda: lab.routes() == {"tea", "milk"}, "the new route")
+        lab.put(gateway(namespace, "new", namespace))
+        lab.until_condition("Gateway", "new", "Accepted", "InvalidParameters")
+        operator.settled()
+        after = {one["kind"]: one for one in lab.owned()}
+        assert [kind for kind in before if before[kind] != after[kind]] == ["ConfigMap"]
+        assert after["ConfigMap"]["data"]["main.vcl"] == before["ConfigMap"]["data"]["main.vcl"]
+        assert {one["metadata"]["annotations"]["gateway.varnish-software.com/gateway"] for one in lab.owned()} == {"gw"}
+        lab.put(gateway_class(namespace))
+        lab.until(lambda: lab.find("Deployment", "new"), "the new Gateway's pods")
+    finally:
+        operator.stop()
 
 
 # -- Programmed ----------------------------------------------------------------------------------

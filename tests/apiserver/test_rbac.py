@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from apiserver.cluster import ADMIN, Cluster, Document, Refused
-from varnish_gateway.emit.manifests.objects import objects
+from varnish_gateway.emit.manifests.objects import bindings, objects
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
 from varnish_gateway.kube.resources import RESOURCES
 
@@ -211,14 +211,9 @@ def apply_gateway(cluster: Cluster, operator: Account, namespace: str, backends:
         "spec": {"gatewayClassName": "varnish", "listeners": [{"name": "http", "protocol": "HTTP", "port": 80}]},
     }
     made = cluster.request("POST", f"/apis/{GATEWAY_API}/v1/namespaces/{namespace}/gateways", gateway)
-    shape = GatewayShape(
-        namespace=namespace,
-        name="cafe",
-        uid=made["metadata"]["uid"],
-        class_name="varnish",
-        endpoint_namespaces=frozenset({backends}),
-    )
-    for key, manifest in objects(shape, Installation(image="gateway")).items():
+    shape = GatewayShape(namespace=namespace, name="cafe", uid=made["metadata"]["uid"], class_name="varnish")
+    installation = Installation(image="gateway")
+    for key, manifest in {**objects(shape, installation), **bindings(shape, (backends,), installation)}.items():
         path = RESOURCES[key.kind].path(key.namespace, key.name) + "?fieldManager=varnish-gateway"
         cluster.request("PATCH", path, manifest, content_type="application/apply-patch+yaml", token=token)
 

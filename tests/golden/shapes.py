@@ -16,7 +16,7 @@ def documents(case: Path) -> list[dict]:
     return list(yaml.safe_load_all(case.read_text()))
 
 
-def shape_of(objects: list[api.Object], *, endpoint_namespaces: frozenset[str]) -> GatewayShape:
+def shape_of(objects: list[api.Object]) -> GatewayShape:
     """Return the shape of the one Gateway among the objects."""
     delta = Translator(**CLUSTER).update({api.key_of(obj): obj for obj in objects})
     (gateway,) = (obj for obj in objects if isinstance(obj, api.Gateway))
@@ -34,5 +34,4 @@ def shape_of(objects: list[api.Object], *, endpoint_namespaces: frozenset[str]) 
         labels=infrastructure.labels if infrastructure else {},
         annotations=infrastructure.annotations if infrastructure else {},
         addresses=tuple(address.value for address in gateway.spec.addresses if address.value),
-        endpoint_namespaces=endpoint_namespaces,
     )

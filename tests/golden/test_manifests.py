@@ -31,9 +31,10 @@ def test_every_case_says_what_it_is_about() -> None:
 
 def made_of(case: Path) -> list[dict]:
     objects = [api.decode(document) for document in documents(case)]
-    shape = shape_of(objects, endpoint_namespaces=frozenset({"shop", "stock"}))
+    shape = shape_of(objects)
     return [
         *manifests.objects(shape, INSTALLATION).values(),
+        *manifests.bindings(shape, ("shop", "stock"), INSTALLATION).values(),
         manifests.config_map(shape, "vcl 4.1;\n", 1),
         manifests.routing_map(shape, b'{"version":2}\n', b'{"version":2,"shards":["","0123456789abcdef"]}'),
         manifests.shard_map(shape, 1, b'{"version":2,"shard":1}\n'),

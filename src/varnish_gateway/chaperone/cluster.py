@@ -28,7 +28,7 @@ from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.shards import Shelf, check_fits, read_index, read_shard
 from varnish_gateway.chaperone.slicewatch import SliceWatches
 from varnish_gateway.chaperone.source import SourceState
-from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING
+from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING, shard_map
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 from varnish_gateway.kube.client import Client
@@ -235,7 +235,7 @@ class ClusterFeed:
         try:
             async with self._slots:
                 found = await self._client.get(
-                    RESOURCES["ConfigMap"], f"{self._name}-{number}", namespace=self._namespace
+                    RESOURCES["ConfigMap"], shard_map(self._name, number), namespace=self._namespace
                 )
             text = _decode_map(found).data.get(ROUTING, "").encode()
             shard = read_shard(text, number, source, self._namespace)
@@ -248,7 +248,7 @@ class ClusterFeed:
         return None
 
     def _source(self, key: str, shard: int = 0) -> str:
-        return f"ConfigMap {self._namespace}/{self._name}{f'-{shard}' if shard else ''}, {key}"
+        return f"ConfigMap {self._namespace}/{shard_map(self._name, shard)}, {key}"
 
     # -- what goes out -----------------------------------------------------------------
 

@@ -84,13 +84,12 @@ class LastGood:
                 write_readable(self._directory / name, files[name])
                 self._on_disk.add(name)
             write_readable(self._directory / NAMES, msgspec.json.encode(last))
+            self._written = last
+            for name in self._on_disk - files.keys():
+                (self._directory / name).unlink(missing_ok=True)
+                self._on_disk.remove(name)
         except OSError as error:
             log.warning("can't keep the last configuration in %s: %s", self._directory, error.strerror)
-            return
-        self._written = last
-        for name in self._on_disk - files.keys():
-            (self._directory / name).unlink(missing_ok=True)
-        self._on_disk &= files.keys()
 
     def _read_names(self) -> Last | None:
         path = self._directory / NAMES
@@ -109,9 +108,12 @@ class LastGood:
         return content
 
     def _sweep(self) -> None:
-        for path in self._directory.iterdir():
-            if path.name not in self._on_disk and (path.name != NAMES or self._written is None):
-                path.unlink()
+        try:
+            for path in self._directory.iterdir():
+                if path.name not in self._on_disk and (path.name != NAMES or self._written is None):
+                    path.unlink()
+        except OSError as error:
+            log.warning("can't clean up in %s: %s", self._directory, error.strerror)
 
 
 def _names(files: Mapping[str, bytes], owner: str, generation: str | None) -> Last:

@@ -106,7 +106,7 @@ def _path(env: Mapping[str, str], variable: str) -> Path | None:
 
 def _port(env: Mapping[str, str], variable: str, default: int) -> int:
     value = env.get(variable, str(default))
-    if not value.isdigit() or int(value) > 65535:
+    if not value.isdecimal() or int(value) > 65535:
         raise errors.BadSettings(f"{variable}: {value!r} is not a port; write a number from 0 (any free port) to 65535")
     return int(value)
 

@@ -15,12 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.join import namespace_of
 from varnish_gateway.chaperone.version1 import routing_shard
-from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.emit.routing import MOST_SHARDS, content_hash, endpoint_namespaces
 from varnish_gateway.ir import wire
-
-MOST_SHARDS = 8192
 
 _decode_routing = msgspec.json.Decoder(wire.Routing).decode
 _decode_index = msgspec.json.Decoder(wire.Index).decode
@@ -41,7 +38,7 @@ def read_shard(text: bytes, number: int, source: str, namespace: str) -> Shard:
     routing = _decode_routing(content)
     if routing.shard != number:
         raise errors.BadDocument(f"{source}: it is shard {routing.shard}, where shard {number} belongs")
-    return Shard(content, content_hash(text), routing.shards, frozenset(_namespaces(routing)))
+    return Shard(content, content_hash(text), routing.shards, endpoint_namespaces(routing.routes))
 
 
 def read_index(text: str | None, source: str) -> wire.Index:
@@ -70,6 +67,8 @@ class Shelf:
         self._serving = dict(serving or {})
         self._fresh: dict[int, Shard] = {}
         self._named = Counter(_each_namespace(self._serving.values()))
+        self._taken: tuple[str, ...] = ()  # what the index said that serves
+        self._otherwise: set[int] = set()  # serving shards that are not those which it names
 
     @property
     def namespaces(self) -> frozenset[str]:
@@ -83,7 +82,8 @@ class Shelf:
 
     def wanting(self, index: wire.Index) -> list[int]:
         """Return the numbers of the shards beyond 0 that have to be asked for."""
-        return [number for number, digest in enumerate(index.shards) if number and self.known(number, digest) is None]
+        asked = self._in_question(index)
+        return [number for number in asked if number and self.known(number, index.shards[number]) is None]
 
     def put(self, number: int, shard: Shard) -> None:
         """Keep a shard until an index takes it."""
@@ -95,27 +95,46 @@ class Shelf:
         Raise BadDocument while they don't fit together.
         """
         changed = self._changed(index)
-        return frozenset(_each_namespace(shard for shard in changed.values() if shard)) - self.namespaces
+        return frozenset(_each_namespace(shard for shard in changed.values() if shard)) - self._named.keys()
 
     def take(self, index: wire.Index) -> dict[int, bytes | None]:
         """Let the shards of index serve; return what changed. Raise BadDocument while they don't fit together."""
         changed = self._changed(index)
+        asked = self._in_question(index)
         for number, shard in changed.items():
             before = self._serving.pop(number, None)
             if shard is not None:
                 self._serving[number] = shard
                 self._named.update(shard.namespaces)
             if before is not None:
-                self._named.subtract(before.namespaces)
-        self._named = +self._named
+                self._forget(before.namespaces)
+        self._otherwise = {number for number in asked if self._serving[number].hash != index.shards[number]}
+        self._taken = index.shards
         self._fresh.clear()
         return {number: shard.content if shard else None for number, shard in changed.items()}
+
+    def _forget(self, namespaces: Iterable[str]) -> None:
+        for namespace in namespaces:
+            self._named[namespace] -= 1
+            if not self._named[namespace]:
+                del self._named[namespace]
+
+    def _in_question(self, index: wire.Index) -> list[int]:
+        """Return the shards that need a look: all others are those that the index names, as before."""
+        if len(index.shards) != len(self._taken):
+            return list(range(len(index.shards)))
+        pairs = enumerate(zip(index.shards, self._taken, strict=True))
+        others = {number for number, (new, old) in pairs if new != old}
+        fresh = {number for number in self._fresh if number < len(index.shards)}
+        return sorted(others | fresh | self._otherwise)
 
     def _changed(self, index: wire.Index) -> dict[int, Shard | None]:
         """Return what differs from the serving shards; a fresh one that doesn't fit leaves the serving one."""
         shards = len(index.shards)
-        changed: dict[int, Shard | None] = {number: None for number in self._serving if number >= shards}
-        for number in range(shards):
+        changed: dict[int, Shard | None] = {}
+        if len(self._serving) > shards:
+            changed = {number: None for number in self._serving if number >= shards}
+        for number in self._in_question(index):
             shard, before = self._choose(number, index.shards[number], shards), self._serving.get(number)
             if shard is None:
                 raise errors.BadDocument(f"shard {number} of {shards} is not there yet")
@@ -127,14 +146,6 @@ class Shelf:
         places = (self._fresh.get(number), self._serving.get(number))
         fitting = [shard for shard in places if shard is not None and shard.shards == shards]
         return next((shard for shard in fitting if shard.hash == digest), fitting[0] if fitting else None)
-
-
-def _namespaces(routing: wire.Routing) -> Iterator[str]:
-    for route in routing.routes:
-        for rule in route.rules:
-            for backend in rule.backends:
-                if backend.service is not None and backend.external is None:
-                    yield namespace_of(backend.service)
 
 
 def _each_namespace(shards: Iterable[Shard]) -> Iterator[str]:

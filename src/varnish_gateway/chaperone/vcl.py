@@ -6,13 +6,13 @@ The same text is loaded once: bytes that are in use, or that were refused, are n
 again until they change. At most KEPT_VCLS old ones stay, for requests still under way.
 """
 
-import hashlib
 import itertools
 from pathlib import Path
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone.varnishadm import Admin, CliError, Status
 from varnish_gateway.chaperone.workdir import write_readable
+from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.vcl import localise
 
 KEPT_VCLS = 3
@@ -20,7 +20,8 @@ _FRAME = ("Message from VCC-compiler:", "Running VCC-compiler failed, exited wit
 
 
 def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """Return the hash by which health names a VCL; the operator compares it with that of its own text."""
+    return content_hash(text.encode())
 
 
 class VclLoader:

@@ -14,6 +14,7 @@ GATEWAY_MANAGER = "varnish-gateway"
 """The field manager of the Gateway controller."""
 ROUTE_MANAGER = "varnish-gateway-routes"
 """The field manager of the HTTPRoute controller."""
+MANAGERS = (GATEWAY_MANAGER, ROUTE_MANAGER)
 
 NAME_LABEL = "app.kubernetes.io/name"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
@@ -74,8 +75,12 @@ def workload(gateway: str) -> str:
 
 def config_map(gateway: str, shard: int = 0) -> str:
     """Return the name of the ConfigMap of a shard; that of shard 0 also has main.vcl."""
-    name = child_name(gateway, "-vcl", SUBDOMAIN_LIMIT - SHARD_ROOM)
-    return f"{name}-{shard}" if shard else name
+    return shard_map(child_name(gateway, "-vcl", SUBDOMAIN_LIMIT - SHARD_ROOM), shard)
+
+
+def shard_map(first: str, shard: int) -> str:
+    """Return the name of the ConfigMap of a shard beside that of shard 0."""
+    return f"{first}-{shard}" if shard else first
 
 
 def secret(gateway: str) -> str:
@@ -110,6 +115,18 @@ def pod_selector(gateway: str) -> dict[str, str]:
 def owned_selector(class_name: str) -> str:
     """Return the label selector of everything that belongs to the Gateways of a class."""
     return f"{MANAGED_BY_LABEL}={OURS},{CLASS_LABEL}={label_value(class_name)}"
+
+
+def belongs(kind: str, namespace: str, name: str, gateway_namespace: str, gateway: str) -> bool:
+    """Whether an object has the place of one that we make for a Gateway."""
+    if kind == "RoleBinding" and name == endpoints_binding(gateway_namespace, gateway):
+        return True
+    if namespace != gateway_namespace:
+        return False
+    if kind == "ConfigMap":
+        start = config_map(gateway)
+        return name == start or bool(re.fullmatch(r"-\d{1,4}", name.removeprefix(start)))
+    return name == (secret(gateway) if kind == "Secret" else workload(gateway))
 
 
 def _hash(text: str, digits: int) -> str:

@@ -17,8 +17,8 @@ from varnish_gateway.ir import wire
 
 PER_SHARD = 64
 """A shard is doubled beyond this many routes on average, and halved below a quarter of it."""
-BYTES_PER_SHARD = 900_000
-"""No shard of several routes is larger: a ConfigMap takes 1 MiB, and main.vcl is beside shard 0."""
+BYTES_PER_SHARD = 400_000
+"""No shard of several routes is larger: a ConfigMap takes 1 MiB, and main.vcl and the index are beside shard 0."""
 MOST_SHARDS = 8192
 
 _encode = msgspec.json.Encoder().encode
@@ -31,7 +31,22 @@ def content_hash(text: bytes) -> str:
 
 def shard_of(namespace: str, name: str, shards: int) -> int:
     """Return the shard that holds a route; readers and writers agree on it."""
-    return crc32(f"{namespace}/{name}".encode()) % shards
+    return _shard_of(f"{namespace}/{name}", shards)
+
+
+def _shard_of(key: str, shards: int) -> int:
+    return crc32(key.encode()) % shards
+
+
+def endpoint_namespaces(routes: Iterable[wire.Route]) -> frozenset[str]:
+    """Return the namespaces whose EndpointSlices the routes need; who grants them and who reads them agree on it."""
+    return frozenset(
+        backend.service.partition("/")[0]
+        for route in routes
+        for rule in route.rules
+        for backend in rule.backends
+        if backend.service is not None and backend.external is None
+    )
 
 
 class Shards:
@@ -126,7 +141,7 @@ class Shards:
         sizes = [0] * shards
         for members in self._members:
             for key, encoded in members.items():
-                shard = crc32(key.encode()) % shards
+                shard = _shard_of(key, shards)
                 fresh[shard][key] = encoded
                 sizes[shard] += len(encoded)
         self._members, self._sizes = fresh, sizes

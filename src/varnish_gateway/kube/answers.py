@@ -48,6 +48,9 @@ _ERRORS: Mapping[int, type[errors.ApiRefused]] = {
 }
 
 
+_UNTYPED = "failed to create typed patch object"
+
+
 def refusal(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] | None = None) -> errors.ApiRefused:
     """Return the error for an answer that is no success."""
     status = _status(code, body)
@@ -55,6 +58,8 @@ def refusal(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] | N
         return errors.Throttled(status.message, retry_after=_retry_after(status, headers or {}))
     if code == 409 and (causes := [c for c in status.details.causes if c.reason == "FieldManagerConflict"]):
         return _field_conflict(status.message, causes)
+    if code == 500 and status.message.startswith(_UNTYPED):  # a field that the API server keeps as it comes
+        return errors.Invalid(status.message, status=code, reason=status.reason)
     return _ERRORS.get(code, errors.ApiRefused)(status.message, status=code, reason=status.reason)
 
 

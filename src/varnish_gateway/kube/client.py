@@ -1,6 +1,6 @@
 """Requests to the API server.
 
-In:   objects as documents, or as JSON that is encoded already.
+In:   objects as documents.
 Out:  the API server's answers as bytes; whoever asked decodes only what it needs.
 Promises: no answer and refusals become the errors of ``errors.py``; limits hold over all requests
 of a client; what may be repeated without harm is repeated a few times before an error is raised;
@@ -45,6 +45,7 @@ _LIVENESS = (
 )
 
 Document = Mapping[str, Any]
+_encode = msgspec.json.encode
 
 
 class Request(NamedTuple):
@@ -129,28 +130,27 @@ class Client:
         """Return an object as JSON."""
         return await self.read(resource.path(namespace, name), kind=resource.kind)
 
-    async def apply(  # noqa: PLR0913 - options of the API server, by name
+    async def apply(
         self,
-        document: Document | bytes,
+        document: Document,
         *,
         manager: str,
-        target: Target | None = None,
         subresource: str = "",
         force: bool = False,
         dry_run: bool = False,
     ) -> bytes:
-        """Server-side apply. JSON that is encoded already needs its target."""
-        about = target or Target.of(_mapping(document), subresource)
+        """Server-side apply."""
+        about = Target.of(document, subresource)
         path = f"{about.path}?fieldManager={manager}&force={'true' if force else 'false'}"
         if dry_run:
             path += "&dryRun=All"
-        return await self._repeated(Request("PATCH", "apply", about.resource.kind, path, _encoded(document), APPLY))
+        return await self._repeated(Request("PATCH", "apply", about.resource.kind, path, _encode(document), APPLY))
 
     async def patch(  # noqa: PLR0913 - options of the API server, by name
         self,
         resource: Resource,
         name: str,
-        document: Document | bytes,
+        document: Document,
         *,
         manager: str,
         namespace: str = "",
@@ -158,20 +158,26 @@ class Client:
     ) -> bytes:
         """JSON merge patch; a metadata.resourceVersion inside makes it an optimistic lock."""
         path = f"{resource.path(namespace, name, subresource)}?fieldManager={manager}"
-        return await self._repeated(Request("PATCH", "patch", resource.kind, path, _encoded(document), MERGE))
+        return await self._repeated(Request("PATCH", "patch", resource.kind, path, _encode(document), MERGE))
 
     async def create(self, document: Document, *, manager: str) -> bytes:
         """Create an object; Conflict if there is one. Repeated only if the API server was too busy to do it."""
         about = Target.of(document)
         path = f"{about.resource.path(about.namespace)}?fieldManager={manager}"
-        return await self._repeated(Request("POST", "create", about.resource.kind, path, _encoded(document), JSON))
+        return await self._repeated(Request("POST", "create", about.resource.kind, path, _encode(document), JSON))
 
-    async def delete(self, resource: Resource, name: str, *, namespace: str = "", uid: str | None = None) -> None:
-        """Delete an object, and what it owns after it. With uid: only that one, not its successor of the same name."""
-        options = {"propagationPolicy": "Background"} | ({"preconditions": {"uid": uid}} if uid else {})
+    async def delete(
+        self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", version: str = ""
+    ) -> None:
+        """Delete an object, and what it owns after it.
+
+        With uid: only that one, not its successor of the same name. With version: only if nobody changed it.
+        """
+        conditions = {"uid": uid, "resourceVersion": version}
+        options = {"propagationPolicy": "Background", "preconditions": {k: v for k, v in conditions.items() if v}}
         path = resource.path(namespace, name)
         with contextlib.suppress(errors.NotFound):
-            await self._repeated(Request("DELETE", "delete", resource.kind, path, _encoded(options), JSON))
+            await self._repeated(Request("DELETE", "delete", resource.kind, path, _encode(options), JSON))
 
     # -- anything ---------------------------------------------------------------------------
 
@@ -230,13 +236,20 @@ class Client:
             await asyncio.sleep(delay)
 
     async def _once(self, request: Request) -> bytes:
-        """Send when it is our turn; return the answer, or raise what it means."""
+        """Send when it is our turn, if we still may then."""
         throttled = await self._turnstile.enter()
         self.metrics.throttled_seconds += throttled
-        began, status = time.monotonic(), 0
         try:
             if request.body is not None and self._may_write is not None and not self._may_write():
                 raise errors.NotLeading(f"{request.verb} of {request.kind} is not sent: the lease is lost")
+            return await self._answer(request)
+        finally:
+            self._turnstile.leave()
+
+    async def _answer(self, request: Request) -> bytes:
+        """Send; return the answer, or raise what it means."""
+        began, status = time.monotonic(), 0
+        try:
             async with self._send(request) as answer:
                 content = await answer.read()
                 status = answer.status
@@ -248,7 +261,6 @@ class Client:
         except _BROKEN as error:
             raise errors.Unreachable(f"no answer from {self._connection.server}: {_told(error)}") from error
         finally:
-            self._turnstile.leave()
             self.metrics.answered(request.verb, request.kind, status, time.monotonic() - began)
 
     def _send(self, request: Request) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
@@ -286,16 +298,6 @@ def _hang_up(answer: aiohttp.ClientResponse) -> None:
     """End a watch at once: a farewell by TLS would wait for the other side."""
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()
-
-
-def _mapping(document: Document | bytes) -> Document:
-    if isinstance(document, bytes):
-        raise TypeError("encoded JSON needs its target")
-    return document
-
-
-def _encoded(document: Document | bytes) -> bytes:
-    return document if isinstance(document, bytes) else msgspec.json.encode(document)
 
 
 def _told(error: BaseException) -> str:

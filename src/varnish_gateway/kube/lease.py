@@ -107,7 +107,7 @@ class Election:
                 await self._renew_or_acquire()
         except (errors.KubernetesError, TimeoutError) as error:
             level = logging.WARNING if self.holds() else logging.INFO
-            log.log(level, "Lease %s/%s: %s", self._namespace, self._name, error or "no answer in time")
+            log.log(level, "Lease %s/%s: %s", self._namespace, self._name, str(error) or "no answer in time")
 
     async def _renew_or_acquire(self) -> None:
         if self._seen is None or not self.holds():

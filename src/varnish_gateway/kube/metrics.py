@@ -56,7 +56,11 @@ class Metrics:
     def _by_kind(self) -> Iterator[str]:
         counters = (
             ("vgw_kube_retries_total", self.retries, "Requests that were repeated."),
-            ("vgw_kube_watch_restarts_total", self.watch_restarts, "Watches that began anew after they broke."),
+            (
+                "vgw_kube_watch_restarts_total",
+                self.watch_restarts,
+                "Watches that began anew.",
+            ),
             ("vgw_kube_relists_total", self.relists, "Full lists after the first."),
             ("vgw_kube_undecodable_total", self.undecodable, "Objects that could not be read."),
         )

@@ -88,6 +88,11 @@ class Reflector(Generic[T]):
         finally:
             self._metrics.objects[self.resource.kind] -= len(self._known)
 
+    def note(self, key: Key, version: str) -> None:
+        """Take in that an object exists, by the answer to a write: should it end unseen, that is delivered, too."""
+        if key not in self._known:
+            self._remember(key, version)
+
     # -- what happens when something goes wrong ------------------------------------------------
 
     async def _try(self) -> float:
@@ -171,9 +176,6 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> str:
         """Deliver what differs from what we know; return the resource version to watch from."""
-        if self._lists:
-            self._metrics.relists[self.resource.kind] += 1
-        self._lists += 1
         seen: set[Key] = set()
         page = Page()
         while True:
@@ -183,6 +185,9 @@ class Reflector(Generic[T]):
             if not page.metadata.continue_:
                 break
         self._forget_all_but(seen)
+        if self._lists:
+            self._metrics.relists[self.resource.kind] += 1
+        self._lists += 1
         return page.metadata.resource_version
 
     def _take_page(self, page: Page) -> set[Key]:

@@ -60,3 +60,4 @@ async def while_leading(election: Leadership, reconciler: Reconciler, workers: W
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+            reconciler.rest()

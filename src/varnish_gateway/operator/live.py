@@ -22,6 +22,11 @@ class _Owner(Struct, frozen=True):
     controller: bool = False
 
 
+class _Managed(Struct, frozen=True):
+    manager: str
+    operation: str = ""
+
+
 class _Metadata(Struct, frozen=True, rename="camel"):
     name: str
     namespace: str = ""
@@ -31,6 +36,7 @@ class _Metadata(Struct, frozen=True, rename="camel"):
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     owner_references: tuple[_Owner, ...] = ()
+    managed_fields: tuple[_Managed, ...] = ()
 
 
 class _Any(Struct, frozen=True):
@@ -42,12 +48,16 @@ class _ConfigMap(_Any, frozen=True):
 
 
 class LiveObject(Struct, frozen=True):
-    """One object of ours. ``text`` is the whole of it, for all but ConfigMaps."""
+    """One object that carries our labels. ``text`` is the whole of it, for all but ConfigMaps.
+
+    ``is_ours``: we applied it. Labels alone prove nothing: anybody can write them.
+    """
 
     uid: str
     version: str
     owner: str  # uid of the controlling owner, "" without one
     is_ending: bool
+    is_ours: bool
     gateway: Key
     text: bytes
 
@@ -85,11 +95,11 @@ def decode_map(text: bytes) -> LiveMap:
         **_common(found.metadata),
         text=b"",
         head=found.metadata.annotations.get(names.APPLIED_HASH, ""),
-        vcl=data.get("main.vcl"),
+        vcl=data.get(names.MAIN_VCL),
         generation=found.metadata.annotations.get(names.GENERATION, ""),
-        routing=_hash(data.get("routing.json")),
-        index=_hash(data.get("shards.json")),
-        shards=_shards(data.get("shards.json")),
+        routing=_hash(data.get(names.ROUTING)),
+        index=_hash(data.get(names.INDEX)),
+        shards=_shards(data.get(names.INDEX)),
     )
 
 
@@ -109,6 +119,7 @@ def _common(metadata: _Metadata) -> dict[str, Any]:
         "version": metadata.resource_version,
         "owner": owner,
         "is_ending": metadata.deletion_timestamp is not None,
+        "is_ours": any(one.operation == "Apply" and one.manager in names.MANAGERS for one in metadata.managed_fields),
         "gateway": gateway,
     }
 

@@ -8,7 +8,6 @@ from varnish_gateway.operator.jobs import Job
 from varnish_gateway.operator.leadership import Leadership
 from varnish_gateway.operator.queue import Queue
 from varnish_gateway.operator.reconciler import Reconciler
-from varnish_gateway.operator.sources import Sources
 from varnish_gateway.operator.workers import Workers
 from varnish_gateway.operator.writer import Writer
 from varnish_gateway.prometheus import family
@@ -20,7 +19,6 @@ class Parts(NamedTuple):
     kube: Metrics
     queue: Queue[Job]
     reconciler: Reconciler
-    sources: Sources
     writer: Writer
     workers: Workers
     leadership: Leadership

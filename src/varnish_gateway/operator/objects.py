@@ -17,6 +17,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests.compare import covers
 from varnish_gateway.operator.live import LiveObject, decoder_of
+from varnish_gateway.operator.replicas import with_replicas_held
 from varnish_gateway.operator.sources import Sources
 from varnish_gateway.operator.writer import Writer
 from varnish_gateway.operator.yielding import without
@@ -26,10 +27,6 @@ NOT_LISTED = ("apiVersion", "kind")
 """What the API server leaves out of the objects in a list."""
 Report = Callable[[Key, str, str], None]
 """Called with a Gateway, the reason of an Event, and a message."""
-
-
-class NotOurs(errors.InvalidInput):
-    """An object of that name belongs to somebody else."""
 
 
 class Objects:
@@ -44,23 +41,28 @@ class Objects:
         self._settled: dict[Key, tuple[Manifest, str]] = {}  # what was found right, and in which version
         self._locks: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def want(self, gateway: Key, manifests: Mapping[Key, Manifest]) -> set[Key]:
-        """Take in all manifests of a Gateway; return the keys of those that are others now, or gone."""
-        before = self._by_gateway.get(gateway, set())
-        changed = {key for key, manifest in manifests.items() if self._wanted.get(key) != manifest}
-        gone = before - manifests.keys()
-        for key in changed:
-            self._wanted[key] = manifests[key]
-            self._gateway[key] = gateway
-            self._yielded.pop(key, None)
-        for key in gone:
-            del self._wanted[key], self._gateway[key]
-            self._yielded.pop(key, None)
-        if manifests:
-            self._by_gateway[gateway] = set(manifests)
-        else:
-            self._by_gateway.pop(gateway, None)
-        return changed | gone
+    def want(self, gateway: Key, changed: Mapping[Key, Manifest | None]) -> None:
+        """Take in changed manifests of a Gateway; None is an object that is not wanted any more."""
+        keys = self._by_gateway.setdefault(gateway, set())
+        for key, manifest in changed.items():
+            self._forget(key)
+            if manifest is None:
+                keys.discard(key)
+            else:
+                keys.add(key)
+                self._wanted[key] = manifest
+                self._gateway[key] = gateway
+
+    def drop(self, gateway: Key) -> None:
+        """Want nothing of a Gateway any more."""
+        for key in self._by_gateway.pop(gateway, ()):
+            self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        for about in (self._wanted, self._gateway, self._yielded, self._settled):
+            about.pop(key, None)
+        if key in self._locks and not self._locks[key].locked():
+            del self._locks[key]
 
     def gateway_of(self, key: Key) -> Key | None:
         return self._gateway.get(key)
@@ -83,60 +85,80 @@ class Objects:
         if live is not None and self._settled.get(key) == (manifest, live.version):
             return
         if live is None:
-            live = await self._look(key)
+            live = await self._look(key)  # it may exist without our labels
         if live is not None and not await self._may_be_applied(key, live, manifest):
             return
         wanted = without(manifest, self._yielded[key]) if key in self._yielded else manifest
+        if live is not None:
+            wanted = with_replicas_held(wanted, live)
         if live is None or not _is_as_wanted(live, wanted):
+            await self._bring_role(manifest)
             live = await self._apply(key, wanted)
-        self._settled[key] = (manifest, live.version)
+        if self._wanted.get(key) is manifest:
+            self._settled[key] = (manifest, live.version)
+
+    async def _bring_role(self, manifest: Manifest) -> None:
+        """Have the Role of a RoleBinding first: the API server takes no binding of one that does not exist."""
+        ref = manifest.get("roleRef", {})
+        if ref.get("kind") == "Role":
+            await self.bring(Key("Role", manifest["metadata"]["namespace"], ref["name"]))
 
     async def remove(self, key: Key) -> None:
         """Delete an object of ours that nobody wants any more."""
-        self._settled.pop(key, None)
-        self._locks.pop(key, None)
         live = self._sources.live.get(key)
         if live is not None and not live.is_ending:
-            await self._writer.delete(key, uid=live.uid)
+            await self._writer.delete(key, live.uid, live.version)
 
     async def _look(self, key: Key) -> LiveObject | None:
-        """Make sure that an object that is to be created does not exist as somebody else's."""
         text = await self._writer.get(key)
         if text is None:
             return None
-        live = decoder_of(key.kind)(text)
-        if not live.gateway.name:
-            raise NotOurs(
-                f"{key} exists and is not managed by Varnish Gateway; remove it, or give the Gateway another name"
-            )
-        return live
+        return decoder_of(key.kind)(text)
 
     async def _may_be_applied(self, key: Key, live: LiveObject, manifest: Manifest) -> bool:
         """Whether the live object is this Gateway's; what a former one of its name left has to go first."""
+        check_ours(key, live)
         owner = next((ref["uid"] for ref in manifest["metadata"].get("ownerReferences", ())), "")
-        if live.owner != owner and live.owner and not live.is_ending:
-            await self._writer.delete(key, uid=live.uid)
+        is_of_another = live.owner != owner and bool(live.owner)
+        if (is_of_another or _is_bound_otherwise(live, manifest)) and not live.is_ending:
+            await self._writer.delete(key, live.uid, live.version)
             return False
         return not live.is_ending  # its end is seen, and then it is created anew
 
     async def _apply(self, key: Key, manifest: Manifest) -> LiveObject:
-        try:
-            answer = await self._writer.apply(manifest, manager=names.GATEWAY_MANAGER)
-        except errors.FieldConflict as conflict:
-            answer = await self._yield(key, manifest, conflict)
-        live = decoder_of(key.kind)(answer)
-        self._sources.answered(key, live)
+        with self._sources.awaiting(key):
+            try:
+                answer = await self._writer.apply(manifest, manager=names.GATEWAY_MANAGER)
+            except errors.FieldConflict as conflict:
+                answer = await self._yield(key, manifest, conflict)
+            live = decoder_of(key.kind)(answer)
+            self._sources.answered(key, live)
         return live
 
     async def _yield(self, key: Key, manifest: Manifest, conflict: errors.FieldConflict) -> bytes:
         """Leave to others what they hold, and apply the rest."""
         fields = tuple(dict.fromkeys((*self._yielded.get(key, ()), *conflict.fields)))
         answer = await self._writer.apply(without(manifest, fields), manager=names.GATEWAY_MANAGER)
+        if (gateway := self._gateway.get(key)) is None:  # it is not wanted any more
+            return answer
         self._yielded[key] = fields
         holders = ", ".join(conflict.managers) or "another manager"
         message = f"{key}: {', '.join(conflict.fields)} is left to {holders}, which holds it"
-        self._report(self._gateway[key], "FieldConflict", message)
+        self._report(gateway, "FieldConflict", message)
         return answer
+
+
+def check_ours(key: Key, live: LiveObject) -> None:
+    """Raise unless we made the object: one of somebody else is never touched, whatever its labels say."""
+    if not live.is_ours:
+        raise errors.NotOurs(
+            f"{key} exists and is not managed by Varnish Gateway; remove it, or give the Gateway another name"
+        )
+
+
+def _is_bound_otherwise(live: LiveObject, manifest: Manifest) -> bool:
+    """Whether a RoleBinding is of another Role, which can't be changed."""
+    return bool(manifest["kind"] == "RoleBinding" and live.document["roleRef"] != manifest["roleRef"])
 
 
 def _is_as_wanted(live: LiveObject, manifest: Manifest) -> bool:

@@ -7,7 +7,7 @@ is another.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,12 +18,14 @@ from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import Infrastructure
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape, Installation
-from varnish_gateway.emit.routing import Shards, content_hash
+from varnish_gateway.emit.routing import Shards, content_hash, endpoint_namespaces
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import GatewayDelta, Parameters, UserVclUnavailable, wire
 
 Manifest = dict[str, Any]
 
+READING = ("ServiceAccount", "Role", "RoleBinding")
+"""What a pod needs before it can read its ConfigMaps, and the EndpointSlices that they lead to."""
 NOWHERE: frozenset[str] = frozenset()
 
 
@@ -37,8 +39,9 @@ class Plan:
 
     ``doubted`` are those whose ConfigMaps may differ from what is wanted; others need no look.
     ``maps`` are the ConfigMaps of the Gateway and the shards that they hold. ``surplus`` are
-    shards that are gone and whose ConfigMaps may still be there. ``readable``: what pods need in
-    order to read them was brought about.
+    shards that are gone and whose ConfigMaps may still be there. ``unread``: what pods need in
+    order to read them, and was not brought about yet. ``noted``: the maps that
+    whoever looks after all Gateways knows of.
     """
 
     def __init__(self, gateway: api.Gateway, installation: Installation, shards: int) -> None:
@@ -50,12 +53,14 @@ class Plan:
         self.shards = {number: _shard(text) for number, text in self._shards.all().items()}
         self.doubted: set[int] = set()
         self.surplus: set[int] = set()
-        self.readable = False
+        self.unread: set[Key] = set()
+        self.noted: set[Key] = set()
         self.maps = self._new_maps()
         self._index = self._new_index()
         self._listeners: tuple[wire.Listener, ...] | None = None
         self._parameters: Parameters | None = None
         self._namespaces: Counter[str] = Counter()
+        self._moved: set[str] = set()  # namespaces that came or went since the objects were made
         self._reached: dict[Key, frozenset[str]] = {}
         self._shape: GatewayShape | None = None
 
@@ -70,7 +75,7 @@ class Plan:
 
     @property
     def shape(self) -> GatewayShape | None:
-        """What the objects are made of; None while the parameters of the class are not known."""
+        """What the objects are made of, with no parameters as long as those of the class are not known."""
         return self._shape
 
     def take(self, delta: GatewayDelta) -> None:
@@ -106,16 +111,38 @@ class Plan:
         if any(changed):  # the index does not name shard 0
             self._index = self._new_index()
 
-    def settle(self) -> bool:
-        """Make the objects anew if what they depend on is another; return whether it was."""
+    def settle(self) -> dict[Key, Manifest | None]:
+        """Make objects anew where what they depend on is another; return those, None for one that is gone."""
         shape = self._current_shape()
-        if shape is None or shape == self._shape:
-            return False
-        self._shape = shape
-        self.readable = False
-        self.doubt()
-        self.objects = manifests.objects(shape, self._installation)
-        return True
+        is_ready = self._parameters is not None
+        if shape == self._shape and is_ready == (self.objects is not None):
+            changed = self._moved_bindings(shape) if is_ready else {}
+        else:
+            self._shape = shape
+            self.doubt()
+            changed = self._made_anew(shape) if is_ready else {}
+        self._moved.clear()
+        self.unread.update(key for key, manifest in changed.items() if manifest and key.kind in READING)
+        self.unread.difference_update(key for key, manifest in changed.items() if manifest is None)
+        return changed
+
+    def _made_anew(self, shape: GatewayShape) -> dict[Key, Manifest | None]:
+        before = self.objects or {}
+        after = manifests.objects(shape, self._installation)
+        after |= manifests.bindings(shape, sorted(self._namespaces), self._installation)
+        self.objects = after
+        return {key: after.get(key) for key in {**before, **after} if before.get(key) != after.get(key)}
+
+    def _moved_bindings(self, shape: GatewayShape) -> dict[Key, Manifest | None]:
+        """Make and drop the RoleBindings of the namespaces that came and went."""
+        objects = self.objects or {}
+        changed: dict[Key, Manifest | None] = {}
+        for key, manifest in manifests.bindings(shape, sorted(self._moved), self._installation).items():
+            if key.namespace in self._namespaces:
+                changed[key] = objects[key] = manifest
+            elif objects.pop(key, None) is not None:
+                changed[key] = None
+        return changed
 
     def doubt(self, key: Key | None = None) -> None:
         """Have a ConfigMap looked at, or all of them."""
@@ -135,9 +162,7 @@ class Plan:
         hashes = ("", *(self.shards[number].hash for number in range(1, len(self.shards))))
         return msgspec.json.encode(wire.Index(version=2, shards=hashes))
 
-    def _current_shape(self) -> GatewayShape | None:
-        if self._parameters is None:
-            return None
+    def _current_shape(self) -> GatewayShape:
         spec, metadata = self.gateway.spec, self.gateway.metadata
         infrastructure = spec.infrastructure or Infrastructure()
         return GatewayShape(
@@ -148,32 +173,27 @@ class Plan:
             labels=infrastructure.labels,
             annotations=infrastructure.annotations,
             listeners=self.listeners,
-            parameters=self._parameters,
+            parameters=self._parameters or Parameters(),
             addresses=tuple(address.value for address in spec.addresses if address.value),
             shards=len(self._shards),
-            endpoint_namespaces=frozenset(self._namespaces),
         )
 
     def _reach(self, route_key: Key, route: wire.Route | None) -> None:
         """Count the namespaces whose endpoints the route needs."""
         before = self._reached.pop(route_key, NOWHERE)
-        after = frozenset(_namespaces(route)) if route else NOWHERE
+        after = endpoint_namespaces([route]) if route else NOWHERE
         if after:
             self._reached[route_key] = after
         for namespace in before - after:
             self._namespaces[namespace] -= 1
             if not self._namespaces[namespace]:
                 del self._namespaces[namespace]
+                self._moved.add(namespace)
         for namespace in after - before:
             self._namespaces[namespace] += 1
+            if self._namespaces[namespace] == 1:
+                self._moved.add(namespace)
 
 
 def _shard(text: bytes) -> Shard:
     return Shard(text, content_hash(text))
-
-
-def _namespaces(route: wire.Route) -> Iterator[str]:
-    for rule in route.rules:
-        for backend in rule.backends:
-            if backend.service is not None and backend.external is None:
-                yield backend.service.partition("/")[0]

@@ -2,6 +2,9 @@
 
 In:   the ready pods of a Gateway.
 Out:  what each one's chaperone answers to /ready.
+
+Whoever may make pods in a namespace may make one that looks like a gateway's. So no answer sends
+us elsewhere, and none is longer than it has to be.
 """
 
 import asyncio
@@ -16,6 +19,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 
 ANSWER_SECONDS = 2.0
+LONGEST_ANSWER = 1 << 20
 
 
 class _Metadata(Struct, rename="camel"):
@@ -84,7 +88,7 @@ class Chaperones:
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
-        self._session = aiohttp.ClientSession(timeout=timeout, trust_env=False)
+        self._session = aiohttp.ClientSession(timeout=timeout, trust_env=False, auto_decompress=False)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -99,9 +103,18 @@ class Chaperones:
     async def _ask_one(self, pod: Pod) -> Report | str:
         host = f"[{pod.address}]" if ":" in pod.address else pod.address
         try:
-            async with self._session.get(f"http://{host}:{self._port}/ready") as response:
-                return _report.decode(await response.read())
+            async with self._session.get(f"http://{host}:{self._port}/ready", allow_redirects=False) as response:
+                return _report.decode(await _read(response))
         except TimeoutError:
             return f"no answer within {ANSWER_SECONDS:g} s"
         except (aiohttp.ClientError, OSError, msgspec.DecodeError) as error:
             return f"no answer: {error}"
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    text = b""
+    async for chunk in response.content.iter_any():
+        text += chunk
+        if len(text) > LONGEST_ANSWER:
+            raise aiohttp.ClientPayloadError(f"it has more than {LONGEST_ANSWER} bytes")
+    return text

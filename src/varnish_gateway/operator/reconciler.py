@@ -59,6 +59,7 @@ class Reconciler:
         self._probe_seconds: dict[Key, float] = {}
         self.plans: dict[Key, Plan] = {}
         self.faults: dict[Key, dict[Key, str]] = {}
+        self._is_working = False
         self._hands: Hands
 
     def employ(self, hands: Hands) -> None:
@@ -97,6 +98,7 @@ class Reconciler:
 
     def add_all(self) -> None:
         """Have everything compared: this operator begins to lead."""
+        self._is_working = True
         self._queue.clear()
         self._add("finalizer", self._sources.class_key)
         self._recall()
@@ -110,6 +112,11 @@ class Reconciler:
             self._add("object", key)
         for key in self._hands.statuses.known:
             self._add("status", key)
+
+    def rest(self) -> None:
+        """Collect no more jobs: another operator leads."""
+        self._is_working = False
+        self._queue.clear()
 
     def _recall(self) -> None:
         """Find out what was said before this operator began, and is not for us to say any more."""
@@ -151,24 +158,28 @@ class Reconciler:
 
     def _settle(self, key: Key, plan: Plan) -> None:
         """Make the Gateway's objects anew where that is needed."""
-        if plan.settle():
-            for changed in self._hands.objects.want(key, plan.objects or {}):
-                self._add("object", changed)
-                if changed not in self._hands.objects:
-                    self.blame(key, changed, None)
-            for map_key in [one for one, gateway in self._maps.items() if gateway == key]:
-                del self._maps[map_key]
+        changed = plan.settle()
+        self._hands.objects.want(key, changed)
+        for one, manifest in changed.items():
+            self._add("object", one)
+            if manifest is None:
+                self.blame(key, one, None)
+        if plan.maps.keys() != plan.noted:
+            for gone in plan.noted - plan.maps.keys():
+                self._maps.pop(gone, None)
+            plan.noted = set(plan.maps)
             self._maps.update(dict.fromkeys(plan.maps, key))
 
     def _drop(self, key: Key) -> None:
         """Clean up after a Gateway that is gone, or not ours any more."""
-        if self.plans.pop(key, None) is None:
+        plan = self.plans.pop(key, None)
+        if plan is None:
             return
         for forgotten in (self._probe_seconds, self._status_written, self.faults, self._hands.statuses.verdicts):
             forgotten.pop(key, None)
-        self._hands.objects.want(key, {})
-        for map_key in [one for one, gateway in self._maps.items() if gateway == key]:
-            del self._maps[map_key]
+        self._hands.objects.drop(key)
+        for map_key in plan.noted:
+            self._maps.pop(map_key, None)
         self._sweep(key)
         self._add("finalizer", self._sources.class_key)
 
@@ -192,6 +203,8 @@ class Reconciler:
         self._add("probe", gateway)
 
     def _add(self, what: str, key: Key, *, delay: float = 0.0) -> None:
+        if not self._is_working:  # whoever begins to lead compares everything
+            return
         job = Job(what, key)  # type: ignore[arg-type]
         self._queue.add(job, job.urgency, delay=delay)
 
@@ -243,18 +256,27 @@ class Reconciler:
                 self._probe_soon(gateway)
 
     def _is_unwanted(self, key: Key) -> bool:
-        """Whether a live object of ours has to go. While a class is at fault nothing of its Gateways goes."""
+        """Whether a live object has to go: one that we made, in the place where we make it.
+
+        While a class is at fault nothing of its Gateways goes. A Service stays with its Gateway also
+        when there is no listener to serve: it has an address.
+        """
         live = self._sources.live.get(key)
-        if live is None or key in self._maps:
+        if live is None or key in self._maps or not live.is_ours:
             return False
-        plan = self.plans.get(live.gateway)
-        return plan is None or (plan.objects is not None and not self._is_indexed(key, live.gateway))
+        gateway = live.gateway
+        if not names.belongs(*key, gateway.namespace, gateway.name):
+            return False
+        plan = self.plans.get(gateway)
+        if plan is None:
+            return True
+        return plan.objects is not None and key.kind != "Service" and not self._is_indexed(key, gateway)
 
     def _is_indexed(self, key: Key, gateway: Key) -> bool:
         """Whether pods still look for a shard, as the index that they read names it."""
-        main = self._sources.live.get(Key("ConfigMap", gateway.namespace, names.config_map(gateway.name)))
-        shards = main.shards if isinstance(main, LiveMap) else 0
-        return any(key == ("ConfigMap", gateway.namespace, names.config_map(gateway.name, n)) for n in range(shards))
+        number = key.name.removeprefix(f"{names.config_map(gateway.name)}-")
+        is_shard = key.kind == "ConfigMap" and number.isdigit()
+        return is_shard and int(number) < (self._shards_in_use(gateway) or 0)
 
     async def _write_status(self, key: Key) -> None:
         if key.kind == api.Gateway.kind:
@@ -262,7 +284,8 @@ class Reconciler:
             if wait > 0:
                 self._add("status", key, delay=wait)
                 return
-            self._status_written[key] = time.monotonic()
+            if key in self.plans:
+                self._status_written[key] = time.monotonic()
         await self._hands.statuses.write(key)
 
     # -- whether a Gateway is programmed -------------------------------------------------
@@ -282,7 +305,7 @@ class Reconciler:
             vcl=content_hash(plan.vcl.encode()) if plan.vcl is not None else None,
             addresses=tuple(address.value for address in plan.gateway.spec.addresses if address.value),
         )
-        verdict = judge(wanted, reports, self._service(key), tuple(self.faults.get(key, {}).values()))
+        verdict = judge(wanted, reports, self._service(key), tuple(dict.fromkeys(self.faults.get(key, {}).values())))
         statuses = self._hands.statuses
         if statuses.verdicts.get(key) != verdict:
             statuses.verdicts[key] = verdict
@@ -312,13 +335,14 @@ class Reconciler:
 
     def blame(self, gateway: Key, key: Key, message: str | None) -> bool:
         """Note what stands against a part of a Gateway, None for nothing; return whether that is news."""
-        faults = self.faults.setdefault(gateway, {})
-        if faults.get(key) == message:
+        faults = self.faults.get(gateway, {})
+        if gateway not in self.plans or faults.get(key) == message:
             return False
-        if message is None:
-            del faults[key]
+        faults = {one: why for one, why in (faults | {key: message}).items() if why is not None}
+        if faults:
+            self.faults[gateway] = faults
         else:
-            faults[key] = message
+            del self.faults[gateway]
         self._probe_soon(gateway)
         return True
 

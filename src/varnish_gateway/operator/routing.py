@@ -15,18 +15,17 @@ from typing import Any
 
 from msgspec import structs
 
+from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.operator.live import LiveMap, decode_map
-from varnish_gateway.operator.objects import NotOurs, Objects
+from varnish_gateway.operator.objects import Objects, check_ours
 from varnish_gateway.operator.plan import Plan
 from varnish_gateway.operator.sources import Sources
 from varnish_gateway.operator.writer import Writer
 
-READING = ("ServiceAccount", "Role", "RoleBinding")
-"""What a pod needs before it can read what is written here."""
 AT_ONCE = 16
 
 
@@ -43,44 +42,46 @@ class Routing:
     async def bring(self, plan: Plan) -> None:
         """Have the ConfigMaps as they are wanted. Changes that come meanwhile need another call."""
         shape = plan.shape
-        if shape is None:
-            return
-        if not plan.readable:
-            await self._make_readable(plan)
+        if shape is None or (plan.objects is None and _key(shape, 0) not in self._sources.live):
+            return  # a class at fault stops nothing that is in force, and begins nothing
+        while plan.unread:  # objects may be made anew meanwhile
+            await self._make_readable(plan.unread.pop(), plan, shape)
         doubted, plan.doubted = plan.doubted, set()
         try:
-            await self._bring_maps(plan, shape, doubted)
+            await self._bring_maps(plan, plan.shape or shape, doubted)  # the newest: doubts are about that one
         except BaseException:
             plan.doubted |= doubted
             raise
 
-    async def _make_readable(self, plan: Plan) -> None:
-        plan.readable = True  # until the objects are made anew
+    async def _make_readable(self, key: Key, plan: Plan, shape: GatewayShape) -> None:
+        """Bring about one thing that pods need. Endpoints that can't be had are the loss of their routes alone."""
         try:
-            for key in [key for key in plan.objects or () if key.kind in READING]:
-                await self._objects.bring(key)
+            await self._objects.bring(key)
+        except (errors.ApiRefused, errors.NotOurs):
+            if key.name != names.endpoints_binding(shape.namespace, shape.name):
+                plan.unread.add(key)
+                raise
         except BaseException:
-            plan.readable = False
+            plan.unread.add(key)
             raise
 
     async def _bring_maps(self, plan: Plan, shape: GatewayShape, doubted: set[int]) -> None:
         shards, index, head = dict(plan.shards), plan.index(), manifests.head_hash(shape)
+        vcl, generation = plan.vcl, plan.gateway.metadata.generation
         wanted = [(number, shards[number]) for number in sorted(doubted) if number and number in shards]
         beside = [(number, shard) for number, shard in wanted if not self._has_shard(shape, number, shard.hash, head)]
         await asyncio.gather(*(self._apply_shard(shape, number, shard.text) for number, shard in beside))
-        main = await self._main(shape)
+        main = await self._stored(_key(shape, 0))
         if main is None or (main.routing, main.index) != (shards[0].hash, _hash(index)):
             main = await self._apply(manifests.routing_map(shape, shards[0].text, index), names.ROUTE_MANAGER)
-        await self._bring_vcl(plan, shape, main)
+        await self._bring_vcl(shape, main, vcl if vcl is not None else main.vcl, generation)
         gone = {number for number in plan.surplus if number >= len(shards)}
         plan.surplus -= gone
         for number in gone:
             self._surplus(_key(shape, number))
 
-    async def _bring_vcl(self, plan: Plan, shape: GatewayShape, main: LiveMap) -> None:
-        """Apply main.vcl and the generation. User VCL that can't be had leaves the last good one."""
-        vcl = plan.vcl if plan.vcl is not None else main.vcl
-        generation = plan.gateway.metadata.generation
+    async def _bring_vcl(self, shape: GatewayShape, main: LiveMap, vcl: str | None, generation: int) -> None:
+        """Apply main.vcl and the generation."""
         wanted = (vcl, str(generation), manifests.head_hash(shape), shape.uid)
         if vcl is None or (main.vcl, main.generation, main.head, main.owner) == wanted:
             return
@@ -88,29 +89,34 @@ class Routing:
 
     async def _apply_shard(self, shape: GatewayShape, number: int, text: bytes) -> None:
         async with self._at_once:
+            await self._stored(_key(shape, number))
             await self._apply(manifests.shard_map(shape, number, text), names.ROUTE_MANAGER)
 
     async def _apply(self, manifest: Mapping[str, Any], manager: str) -> LiveMap:
-        live = decode_map(await self._writer.apply(manifest, manager=manager))
         metadata = manifest["metadata"]
-        self._sources.answered(Key("ConfigMap", metadata["namespace"], metadata["name"]), live)
+        key = Key("ConfigMap", metadata["namespace"], metadata["name"])
+        try:
+            with self._sources.awaiting(key):
+                live = decode_map(await self._writer.apply(manifest, manager=manager))
+                self._sources.answered(key, live)
+        except errors.FieldConflict as conflict:
+            held = f"{key}: {', '.join(conflict.fields)} is held by {', '.join(conflict.managers)}"
+            remedy = "delete the ConfigMap, and it is made anew at once"
+            raise errors.FieldConflict(
+                f"{held}; {remedy}", managers=conflict.managers, fields=conflict.fields
+            ) from conflict
         return live
 
-    async def _main(self, shape: GatewayShape) -> LiveMap | None:
-        """Return the main ConfigMap; one that is not ours is not touched."""
-        key = _key(shape, 0)
+    async def _stored(self, key: Key) -> LiveMap | None:
+        """Return a ConfigMap as it is stored; raise if it is not ours."""
         live = self._sources.live.get(key)
-        if isinstance(live, LiveMap):
-            return live
-        text = await self._writer.get(key)
-        if text is None:
-            return None
-        found = decode_map(text)
-        if not found.gateway.name and not found.routing:
-            raise NotOurs(
-                f"{key} exists and is not managed by Varnish Gateway; remove it, or give the Gateway another name"
-            )
-        return structs.replace(found, head="")  # it is not among ours: a label is missing
+        if live is None:
+            text = await self._writer.get(key)
+            if text is None:
+                return None
+            live = structs.replace(decode_map(text), head="")  # it is not among ours: a label is missing
+        check_ours(key, live)
+        return live if isinstance(live, LiveMap) else None
 
     def _has_shard(self, shape: GatewayShape, number: int, routing: str, head: str) -> bool:
         live = self._sources.live.get(_key(shape, number))

@@ -11,10 +11,13 @@ import asyncio
 import contextlib
 import gc
 import logging
+import secrets
 from typing import NamedTuple, NoReturn
 
+from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.emit.manifests import Installation
+from varnish_gateway.environment import Address
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection
 from varnish_gateway.kube.events import Recorder
@@ -41,6 +44,9 @@ from varnish_gateway.translate.options import CONTROLLER
 from varnish_gateway.version import VERSION
 
 USER_AGENT = f"varnish-gateway-operator/{VERSION}"
+USER_VCL_BYTES = 400_000
+ROUTE_BYTES = 100_000
+"""What fits into a ConfigMap, beside a shard and the index, and as one of several routes of a shard."""
 LEASE = "varnish-gateway-operator"
 
 log = logging.getLogger(__name__)
@@ -73,11 +79,21 @@ def _leadership(client: Client, settings: Settings) -> Leadership:
         client,
         namespace=settings.namespace,
         name=f"{LEASE}-{settings.class_name}",
-        identity=settings.identity,
+        # Whatever names are alike, no two processes hold one lease.
+        identity=f"{settings.identity}_{secrets.token_hex(4)}",
         duration=settings.lease_seconds,
         renew_deadline=settings.lease_seconds * 2 / 3,
         retry=settings.lease_seconds * 2 / 15,
     )
+
+
+async def _start(server: health.Server, address: Address) -> None:
+    try:
+        await server.start(address)
+    except OSError as error:
+        raise errors.BadSettings(
+            f"{address.host}:{address.port} can't be used: {error.strerror}; set METRICS_ADDR or HEALTH_ADDR"
+        ) from error
 
 
 class Outside(NamedTuple):
@@ -95,7 +111,7 @@ class Operator:
     def __init__(self, settings: Settings, outside: Outside) -> None:
         self._settings = settings
         self._leadership = outside.leadership
-        self._recorder = Recorder(outside.client, component="varnish-gateway", instance=settings.identity)
+        self._recorder = Recorder(outside.writing, component="varnish-gateway", instance=settings.identity)
         self._queue: Queue[Job] = Queue()
         self._sources = Sources(outside.client, settings.class_name)
         writer = Writer(outside.writing)
@@ -105,7 +121,13 @@ class Operator:
             chaperone_role=settings.chaperone_role,
             log_level=settings.log_level.lower(),
         )
-        translator = Translator(class_name=settings.class_name, only_class=True, addresses="load-balancer")
+        translator = Translator(
+            class_name=settings.class_name,
+            only_class=True,
+            addresses="load-balancer",
+            vcl_limit=USER_VCL_BYTES,
+            route_limit=ROUTE_BYTES,
+        )
         self._reconciler = Reconciler(translator, installation, self._sources, self._queue)
         objects = Objects(writer, self._sources, self._report)
         routing = Routing(writer, self._sources, objects, self._reconciler.add_surplus)
@@ -116,7 +138,6 @@ class Operator:
             kube=outside.client.metrics,
             queue=self._queue,
             reconciler=self._reconciler,
-            sources=self._sources,
             writer=writer,
             workers=self._workers,
             leadership=outside.leadership,
@@ -131,7 +152,7 @@ class Operator:
         ]
         try:
             for server, address in servers:
-                await server.start(address)
+                await _start(server, address)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._leadership.run())
                 group.create_task(self._recorder.run())

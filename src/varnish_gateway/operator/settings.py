@@ -1,6 +1,7 @@
 """What an operator is told from outside, by environment variables."""
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 
@@ -12,6 +13,7 @@ from varnish_gateway.environment import Address
 
 SHORTEST_LEASE_SECONDS = 3.0
 LONGEST_CLASS_NAME = 228
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 DEFAULT_IMAGE = "ghcr.io/varnish/varnish-gateway:latest"
 
 
@@ -38,7 +40,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     return Settings(
         class_name=_class_name(environment.get("GATEWAY_CLASS_NAME") or default.class_name),
         image=environment.get("GATEWAY_IMAGE") or default.image,
-        image_pull_secrets=env.words(environment, "IMAGE_PULL_SECRETS"),
+        image_pull_secrets=_pull_secrets(environment),
         chaperone_role=environment.get("CHAPERONE_CLUSTER_ROLE") or default.chaperone_role,
         namespace=environment.get("POD_NAMESPACE") or default.namespace,
         identity=environment.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
@@ -50,6 +52,14 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     )
 
 
+def _pull_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
+    found = env.words(environment, "IMAGE_PULL_SECRETS")
+    for name in found:
+        if not _NAME.fullmatch(name):
+            raise errors.BadSettings(f"IMAGE_PULL_SECRETS: {name!r} is not a name that a Secret can have")
+    return found
+
+
 def _lease_seconds(environment: Mapping[str, str], default: float) -> float:
     seconds = env.seconds(environment, "LEASE_SECONDS", default)
     if seconds < SHORTEST_LEASE_SECONDS:
@@ -58,6 +68,8 @@ def _lease_seconds(environment: Mapping[str, str], default: float) -> float:
 
 
 def _class_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise errors.BadSettings(f"GATEWAY_CLASS_NAME: {name!r} is not a name that a GatewayClass can have")
     if len(name) > LONGEST_CLASS_NAME:
         raise errors.BadSettings(
             f"GATEWAY_CLASS_NAME: {len(name)} characters are too many for the name of a Lease; use {LONGEST_CLASS_NAME}"

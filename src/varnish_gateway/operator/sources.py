@@ -12,7 +12,7 @@ is read before what names it is handed on, so that nobody is told that it does n
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -91,15 +91,17 @@ class Sources:
         self.live: dict[Key, LiveObject] = {}
         self.pods: dict[Key, dict[Key, Pod]] = {}  # by Gateway
         self._pods: dict[Key, Pod] = {}
+        self._awaited: dict[Key, bool] = {}  # writes on their way, and whether the object ended meanwhile
         self._batch = Batch()
         self._wake = asyncio.Event()
         self._user_vcl: dict[Key, Key] = {}  # GatewayClassParameters → ConfigMap
         self._vcl_watches: dict[Key, asyncio.Task[None]] = {}
         selector = names.owned_selector(class_name)
+        self._owned_reflectors = {kind: self._owned(kind, selector) for kind in OWNED}
         self._reflectors: list[Reflector[Any]] = [
             *(self._stated(kind) for kind in STATED),
             *(self._read(kind) for kind in READ),
-            *(self._owned(kind, selector) for kind in OWNED),
+            *self._owned_reflectors.values(),
             Reflector(client, RESOURCES["Pod"], decode_pod, self._take_pods, label_selector=selector),
         ]
 
@@ -144,9 +146,22 @@ class Sources:
             return False
         return name != self.class_key.name and its_class.obj.spec.controller_name == CONTROLLER
 
+    @contextlib.contextmanager
+    def awaiting(self, key: Key) -> Iterator[None]:
+        """Enclose a write and its ``answered``: an end that is heard of in between is the newer word."""
+        self._awaited[key] = False
+        try:
+            yield
+        finally:
+            self._awaited.pop(key, None)
+
     def answered(self, key: Key, live: LiveObject) -> None:
         """Take in an object as the API server returned it from a write of ours."""
-        self._keep_newer(key, live)
+        known = self.live.get(key)
+        if self._awaited.get(key) or (known is not None and not is_newer(live.version, known.version)):
+            return
+        self.live[key] = live
+        self._owned_reflectors[key.kind].note(key, live.version)
 
     def answered_status(self, key: Key, version: str, status: bytes) -> None:
         """Take in a status as the API server returned it from a write of ours."""
@@ -217,6 +232,8 @@ class Sources:
         for key, live in changes.items():
             if live is None:
                 self.live.pop(key, None)
+                if key in self._awaited:
+                    self._awaited[key] = True
             elif not self._keep_newer(key, live):
                 continue
             self._batch.owned.add(key)
@@ -233,7 +250,9 @@ class Sources:
         for key, pod in changes.items():
             before = self._pods.pop(key, None)
             if before is not None:
-                self.pods[before.gateway].pop(key, None)
+                self.pods[before.gateway].pop(key)
+                if not self.pods[before.gateway]:
+                    del self.pods[before.gateway]
             if pod is not None:
                 self._pods[key] = pod
                 self.pods.setdefault(pod.gateway, {})[key] = pod

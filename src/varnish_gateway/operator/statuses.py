@@ -20,7 +20,7 @@ from varnish_gateway.emit import names
 from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.sources import Seen, Sources
-from varnish_gateway.operator.statustext import Document, applied_status, faults, route_status
+from varnish_gateway.operator.statustext import Document, applied_status, faults, route_status, stored_faults, told
 from varnish_gateway.operator.verdict import Verdict
 from varnish_gateway.operator.writer import Writer
 from varnish_gateway.translate import with_programmed
@@ -57,7 +57,10 @@ class Statuses:
 
     def want(self, key: Key, status: ir.Status | None) -> None:
         """Take in a status; None: there is nothing left that we have to say."""
-        self._wanted[key] = status
+        if status is None and key not in self._sources.stated:
+            self._wanted.pop(key, None)
+        else:
+            self._wanted[key] = status
 
     def recall_routes(self) -> None:
         """Have entries taken back that are under our name at routes of which there is nothing to say."""
@@ -96,7 +99,7 @@ class Statuses:
         if status is None:
             return
         answer = await self._writer.apply_status(_document(key, status), manager=names.GATEWAY_MANAGER)
-        self._written(key, answer, status)
+        self._written(key, answer, faults(status), seen)
 
     async def _write_route(self, key: Key, wanted: ir.RouteStatus | None, seen: Seen) -> None:
         status = route_status(wanted, seen.status, lambda entry: self._is_ours(key, entry), _now())
@@ -104,7 +107,7 @@ class Statuses:
             patch = {"metadata": {"resourceVersion": seen.version}, "status": status}
             answer = await self._writer.patch_status(key, patch, manager=names.ROUTE_MANAGER)
             ours = {"parents": [entry for entry in status["parents"] if self._is_ours(key, entry)]}
-            self._written(key, answer, ours)
+            self._written(key, answer, faults(ours), seen)
         self._forget_withdrawn(key)
 
     async def _withdraw(self, key: Key) -> None:
@@ -125,9 +128,13 @@ class Statuses:
         parent = entry.get("parentRef", {})
         return not self._is_foreign(Key("Gateway", parent.get("namespace", route.namespace), parent.get("name", "")))
 
-    def _written(self, key: Key, answer: bytes, status: Document) -> None:
+    def _written(self, key: Key, answer: bytes, wrong: list[Document], before: Seen) -> None:
+        """Take in a write that was answered; tell what is wrong and was not before."""
         self._take_answer(key, answer)
-        for condition in faults(status):
+        known = stored_faults(before.status)
+        for condition in wrong:
+            if told(condition) in known:
+                continue
             log.warning("%s: %s %s: %s", key, condition["type"], condition["reason"], condition["message"])
             self._recorder.record(self._sources.reference(key), "Warning", condition["reason"], condition["message"])
 

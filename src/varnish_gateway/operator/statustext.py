@@ -42,9 +42,19 @@ def route_status(wanted: ir.RouteStatus | None, stored: bytes, is_ours: IsOurs, 
 
 def faults(document: Document) -> list[Document]:
     """Return the conditions that say that something is wrong, of the object and of its parts."""
-    parts = [document, *document.get("listeners", ()), *document.get("parents", ())]
+    parts = [document, *(document.get("listeners") or ()), *(document.get("parents") or ())]
     wrong = [condition for part in parts for condition in part.get("conditions", ()) if _is_wrong(condition)]
-    return list({(c["type"], c["reason"], c["message"]): c for c in wrong}.values())
+    return list({told(condition): condition for condition in wrong}.values())
+
+
+def stored_faults(stored: bytes) -> set[tuple[str, str, str]]:
+    """Return what a stored status says is wrong."""
+    return {told(condition) for condition in faults(_mapping(stored))}
+
+
+def told(condition: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return what makes a condition the same news."""
+    return condition["type"], condition["reason"], condition["message"]
 
 
 def _is_wrong(condition: Mapping[str, Any]) -> bool:

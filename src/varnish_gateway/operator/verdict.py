@@ -53,7 +53,7 @@ def _addressing(wanted: Wanted, given: set[str]) -> tuple[str, str] | None:
     """Return what is wrong with the addresses, as a reason and a message."""
     missing = [address for address in wanted.addresses if address not in given]
     if missing:
-        message = f"addresses: {', '.join(missing)} was not given by the load balancer; remove it or choose another one"
+        message = f"addresses: {', '.join(missing)} is not given by the load balancer; wait, or choose another one"
         return "AddressNotUsable", message
     return None if given else ("AddressNotAssigned", "the Service of the Gateway has no address yet")
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from varnish_gateway import errors
 from varnish_gateway.operator.jobs import Job
-from varnish_gateway.operator.objects import NotOurs, Report
+from varnish_gateway.operator.objects import Report
 from varnish_gateway.operator.queue import Queue
 from varnish_gateway.operator.reconciler import Reconciler
 
@@ -25,8 +25,10 @@ SOON_ATTEMPTS = 10
 LAST_REFUSED_SECONDS = 60.0
 """For what a person has to correct; the delay grows up to that."""
 NOT_LEADING_SECONDS = 1.0
+FORBIDDEN_ATTEMPTS = 5
+"""An API server that has just started allows nothing for a moment: nobody need hear of it."""
 
-REFUSALS = (errors.Invalid, errors.Forbidden, errors.FieldConflict, NotOurs)
+REFUSALS = (errors.Invalid, errors.Forbidden, errors.FieldConflict, errors.NotOurs)
 """What a person has to correct."""
 
 log = logging.getLogger(__name__)
@@ -77,9 +79,12 @@ class Workers:
         most = LAST_REFUSED_SECONDS if isinstance(error, REFUSALS) else LAST_RETRY_SECONDS
         delay = min(FIRST_RETRY_SECONDS * 2.0 ** min(self._attempts[job] - 1, 30), most)
         if isinstance(error, errors.NotFound) and job.what == "status":
+            del self._attempts[job]
             return  # the object is gone, as we are about to hear
         if isinstance(error, SOON) and self._attempts[job] <= SOON_ATTEMPTS:
             delay = min(delay, STALE_SECONDS * self._attempts[job])
+        elif isinstance(error, errors.Forbidden) and self._attempts[job] < FORBIDDEN_ATTEMPTS:
+            log.info("%s of %s is not allowed, next attempt in %.1f s: %s", job.what, job.key, delay, error)
         elif isinstance(error, REFUSALS):
             self._complain(job, error)
         else:
@@ -90,6 +95,9 @@ class Workers:
         gateway = self._reconciler.gateway_of(job)
         if gateway is None:
             log.warning("%s of %s was refused: %s", job.what, job.key, error)
+        elif gateway.namespace != job.key.namespace:  # its traffic to other places goes on
+            log.warning("%s: %s", gateway, error)
+            self._report(gateway, _reason(error), f"{job.key}: {error}")
         elif self._reconciler.blame(gateway, job.key, str(error)):
             log.error("%s: %s", gateway, error)
             self._report(gateway, _reason(error), str(error))
@@ -98,4 +106,4 @@ class Workers:
 def _reason(error: errors.GatewayError) -> str:
     if isinstance(error, errors.FieldConflict):
         return "FieldConflict"
-    return "NotOurs" if isinstance(error, NotOurs) else "ApplyRefused"
+    return "NotOurs" if isinstance(error, errors.NotOurs) else "ApplyRefused"

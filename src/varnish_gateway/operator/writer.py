@@ -46,6 +46,8 @@ class Writer:
             resource, key.name, document, namespace=key.namespace, subresource="status", manager=manager
         )
 
-    async def delete(self, key: Key, *, uid: str) -> None:
+    async def delete(self, key: Key, uid: str, version: str) -> None:
+        """Delete an object as it was seen. Another operator may have made it its own since then."""
         self.counts[key.kind, "delete"] += 1
-        await self._client.delete(RESOURCES[key.kind], key.name, namespace=key.namespace, uid=uid)
+        resource = RESOURCES[key.kind]
+        await self._client.delete(resource, key.name, namespace=key.namespace, uid=uid, version=version)

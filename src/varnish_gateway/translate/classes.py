@@ -78,13 +78,13 @@ def translate_class(key: Key, options: Options, view: View) -> Class | None:
     if found is None or found.spec.controller_name != options.controller:
         return None
     ref = found.spec.parameters_ref
-    configured = _parameters(ref, view) if ref else PLAIN
+    configured = _parameters(ref, view, options.vcl_limit) if ref else PLAIN
     accepted = positive("Accepted", configured.problem, found.metadata.generation)
     features = CLUSTER_FEATURES if options.addresses == "load-balancer" else FEATURES
     return Class(configured, ir.GatewayClassStatus((accepted,), features))
 
 
-def _parameters(ref: ParametersRef, view: View) -> Configured:
+def _parameters(ref: ParametersRef, view: View, vcl_limit: int | None) -> Configured:
     if (ref.group, ref.kind) != (GROUP, "GatewayClassParameters"):
         return _invalid(f"{ref.group or 'core'}/{ref.kind} is not supported; use {GROUP}/GatewayClassParameters")
     if ref.namespace:
@@ -92,7 +92,7 @@ def _parameters(ref: ParametersRef, view: View) -> Configured:
     found = view.find(api.GatewayClassParameters, "", ref.name)
     if found is None:
         return _invalid(f"GatewayClassParameters {ref.name} does not exist")
-    return parameters.read(found, view)
+    return parameters.read(found, view, vcl_limit=vcl_limit)
 
 
 def _invalid(message: str) -> Configured:

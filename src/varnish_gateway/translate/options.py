@@ -21,6 +21,8 @@ class Settings(TypedDict, total=False):
     addresses: Literal["refused", "load-balancer"]
     allow_external_name: bool
     one_machine: bool
+    vcl_limit: int | None
+    route_limit: int | None
     reserved_ports: frozenset[int]
 
 
@@ -32,6 +34,7 @@ class Options(Struct, frozen=True, kw_only=True):
     ``addresses``: what becomes of spec.addresses; a load balancer can be asked for one IP address.
     ``allow_external_name``: backends may be ExternalName Services.
     ``one_machine``: all Gateways share the ports of one machine, and there is no other controller.
+    ``vcl_limit``, ``route_limit``: user VCL, and a route on the wire, may have so many bytes; None: any number.
     ``reserved_ports`` are not for listeners.
     """
 
@@ -42,4 +45,6 @@ class Options(Struct, frozen=True, kw_only=True):
     addresses: Literal["refused", "load-balancer"] = "refused"
     allow_external_name: bool = False
     one_machine: bool = False
+    vcl_limit: int | None = None
+    route_limit: int | None = None
     reserved_ports: frozenset[int] = RESERVED_PORTS

@@ -31,10 +31,10 @@ class Configured(Struct, frozen=True):
     problem: Problem | None = None
 
 
-def read(parameters: api.GatewayClassParameters, view: View) -> Configured:
+def read(parameters: api.GatewayClassParameters, view: View, *, vcl_limit: int | None = None) -> Configured:
     """Return what the parameters ask for."""
     spec = parameters.spec
-    vcl = _user_vcl(spec.user_vcl_config_map_ref, view) if spec.user_vcl_config_map_ref else None
+    vcl = _user_vcl(spec.user_vcl_config_map_ref, view, vcl_limit) if spec.user_vcl_config_map_ref else None
     refusal = _refused_argument(spec) or _refused_logging(spec) or _refused_scaling(spec) or extras.clash(spec)
     if refusal is None and isinstance(vcl, ir.UserVclUnavailable):
         refusal = vcl.reason
@@ -54,19 +54,21 @@ def _understood(spec: ParametersSpec) -> ir.Parameters:
     return ir.Parameters(**fields)
 
 
-def _user_vcl(ref: ConfigMapRef, view: View) -> ir.UserVcl | ir.UserVclUnavailable:
+def _user_vcl(ref: ConfigMapRef, view: View, limit: int | None) -> ir.UserVcl | ir.UserVclUnavailable:
     source = f"ConfigMap {ref.namespace}/{ref.name}, key {ref.key}"
     config_map = view.find(api.ConfigMap, ref.namespace, ref.name)
     if config_map is None:
-        return ir.UserVclUnavailable(
-            source, f"userVCLConfigMapRef: ConfigMap {ref.namespace}/{ref.name} does not exist"
-        )
+        return _unavailable(source, f"ConfigMap {ref.namespace}/{ref.name} does not exist")
     text = config_map.data.get(ref.key)
     if text is None:
-        return ir.UserVclUnavailable(
-            source, f"userVCLConfigMapRef: ConfigMap {ref.namespace}/{ref.name} has no key {ref.key}"
-        )
+        return _unavailable(source, f"ConfigMap {ref.namespace}/{ref.name} has no key {ref.key}")
+    if limit is not None and (size := len(text.encode())) > limit:
+        return _unavailable(source, f"{source} has {size:,} bytes, and {limit:,} are possible; make it smaller")
     return ir.UserVcl(source, text)
+
+
+def _unavailable(source: str, reason: str) -> ir.UserVclUnavailable:
+    return ir.UserVclUnavailable(source, f"userVCLConfigMapRef: {reason}")
 
 
 def _refused_argument(spec: ParametersSpec) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, json, structs
 
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from varnish_gateway.api.gateway_networking import ParentReference
     from varnish_gateway.translate.options import Options
     from varnish_gateway.translate.view import View
+
+TOO_LARGE = wire.Rule(status=500)
+
+_encode = json.Encoder().encode
 
 Answer = tuple[Attached, ...] | Problem
 
@@ -54,13 +58,23 @@ def translate_route(key: Key, options: Options, view: View) -> Translated | None
     parents = [parent for parent in asked if parent is not None]
     if not parents:
         return None
-    rules = translate_rules(route, allow_external_name=options.allow_external_name, view=view)
+    rules = _within(
+        options.route_limit, translate_rules(route, allow_external_name=options.allow_external_name, view=view)
+    )
     taken = _taken(parents)
     return Translated(
         routes={gateway: found for gateway, by in taken.items() if (found := _route(route, rules, by)) is not None},
         attached=frozenset((gateway, name) for gateway, by in taken.items() for name in by if rules.rejection is None),
         status=ir.RouteStatus(tuple(_status(route, parent, rules, options.controller) for parent in parents)),
     )
+
+
+def _within(limit: int | None, rules: Rules) -> Rules:
+    """Return the rules; one that answers 500 in their place where they are too large to be carried."""
+    if limit is None or (size := len(_encode(rules.rules))) <= limit:
+        return rules
+    message = f"its rules have {size:,} bytes, and {limit:,} are possible; split the route"
+    return structs.replace(rules, rules=(TOO_LARGE,), invalid=(Problem("UnsupportedValue", message),))
 
 
 def _parent(ref: ParentReference, route: api.HTTPRoute, options: Options, view: View) -> Parent | None:

@@ -118,6 +118,18 @@ def test_a_disk_that_takes_nothing_is_told_and_tried_again(place, caplog):
     assert LastGood(place, "n/gw").load() is not None
 
 
+def test_what_can_not_be_removed_is_no_reason_to_stop(place, caplog):
+    last = LastGood(place, "n/gw")
+    last.save(in_force())
+    (old,) = place.glob("main-*")
+    old.unlink()
+    old.mkdir()
+    last.save(in_force(vcl="vcl 4.1; # other"))
+    assert "can't keep the last configuration" in caplog.text
+    assert LastGood(place, "n/gw").load().vcl == "vcl 4.1; # other"
+    assert "can't clean up" in caplog.text
+
+
 def test_what_is_on_disk_is_json_that_names_its_owner(place):
     LastGood(place, "n/gw").save(in_force())
     assert msgspec.json.decode((place / "last.json").read_bytes())["owner"] == "n/gw"

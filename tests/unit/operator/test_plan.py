@@ -12,10 +12,10 @@ from varnish_gateway.operator.plan import Plan
 LISTENERS = (wire.Listener(name="http", socket="http-80", port=80),)
 
 
-def gateway(generation: int = 1) -> api.Gateway:
+def gateway(generation: int = 1, **spec: object) -> api.Gateway:
     document = {
         "metadata": {"name": "gw", "namespace": "shop", "uid": "u", "generation": generation},
-        "spec": {"gatewayClassName": "varnish", "listeners": []},
+        "spec": {"gatewayClassName": "varnish", "listeners": [], **spec},
     }
     return msgspec.convert(document, api.Gateway)
 
@@ -24,6 +24,11 @@ def plan(*, shards: int = 1, with_routes: dict[Key, wire.Route | None] | None = 
     made = Plan(gateway(), Installation(image="i"), shards)
     made.take(GatewayDelta(listeners=LISTENERS, user_vcl=None, parameters=Parameters(), routes=with_routes or {}))
     return made
+
+
+def bound(of: Plan) -> set[str]:
+    """Return the namespaces whose EndpointSlices may be read."""
+    return {key.namespace for key in of.objects if key.name.startswith("gw-endpoints-")}
 
 
 def routes(*names: str, namespace: str = "shop") -> dict[Key, wire.Route | None]:
@@ -43,17 +48,20 @@ def test_objects_are_made_once_and_again_only_for_another_shape():
     assert made.settle()
     before = made.objects
     assert not made.settle()
-    made.take(GatewayDelta(routes=routes("tea")))
-    assert made.settle(), "its namespace needs a RoleBinding"
-    made.take(GatewayDelta(routes=routes("coffee")))
+    made.take(GatewayDelta(routes=routes("tea", namespace="stock")))
+    assert [(key.kind, key.namespace) for key in made.settle()] == [("RoleBinding", "stock")], "and nothing else"
+    made.take(GatewayDelta(routes=routes("coffee", namespace="stock")))
     assert not made.settle()
-    assert made.objects is not before
+    assert made.objects is before
+    made.gateway = gateway(addresses=[{"value": "192.0.2.1"}])
+    assert [key.kind for key in made.settle()] == ["Service"]
 
 
 def test_without_parameters_there_is_nothing_to_be_made_and_nothing_to_be_removed():
     made = Plan(gateway(), Installation(image="i"), 1)
     made.take(GatewayDelta(listeners=LISTENERS, user_vcl=UserVclUnavailable("parametersRef", "gone")))
     assert not made.settle()
+    assert made.shape is not None, "routing flows all the same"
     assert made.objects is None
     assert made.vcl is None
 
@@ -72,13 +80,13 @@ def test_namespaces_are_counted_by_the_routes_that_reach_them():
     made = plan()
     made.take(GatewayDelta(routes={**routes("a", "b", namespace="one"), **routes("c", namespace="two")}))
     made.settle()
-    assert made.shape.endpoint_namespaces == {"one", "two"}
+    assert bound(made) == {"one", "two"}
     made.take(GatewayDelta(routes={Key("HTTPRoute", "shop", "a"): None, **routes("c", namespace="one")}))
     made.settle()
-    assert made.shape.endpoint_namespaces == {"one"}
+    assert bound(made) == {"one"}
     made.take(GatewayDelta(routes=dict.fromkeys(routes("b", "c"))))
     made.settle()
-    assert made.shape.endpoint_namespaces == frozenset()
+    assert bound(made) == set()
 
 
 def test_the_index_names_every_shard_by_its_text():

@@ -69,6 +69,6 @@ async def test_clearing_forgets_what_waits_and_what_is_for_later():
     queue.add("a", 1)
     queue.add("b", 1, delay=0.001)
     queue.clear()
-    assert queue.is_idle
+    assert (len(queue), queue.later, queue.is_idle) == (0, 0, True)
     queue.add("c", 1)
     assert await queue.take() == "c"

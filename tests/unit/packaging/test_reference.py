@@ -6,12 +6,17 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from varnish_gateway.cli.main import parser
 from varnish_gateway.emit import names
+from varnish_gateway.kube.metrics import Metrics
+from varnish_gateway.operator.leadership import AlwaysLeading
+from varnish_gateway.operator.metrics import Parts, page
+from varnish_gateway.operator.queue import Queue
 from varnish_gateway.translate.options import RESERVED_PORTS
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +31,9 @@ def rows(section: str) -> dict[str, list[str]]:
     found = {}
     for line in re.findall(r"^\| (`.*) \|$", SECTIONS[section], re.MULTILINE):
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]
-        found |= dict.fromkeys(re.findall(r"`([^`]+)`", cells[0]), cells[1:])
+        names_here = re.findall(r"`([^`]+)`", cells[0])
+        assert not found.keys() & names_here, f"{names_here} is there twice"
+        found |= dict.fromkeys(names_here, cells[1:])
     return found
 
 
@@ -78,6 +85,19 @@ def test_every_variable_is_named_and_no_other(section, modules):
     named = {name for name in rows(section) if name.isupper()}
     assert len(named) > 8
     assert named == variables(*modules)
+
+
+def test_every_metric_of_the_operator_is_named_and_no_other():
+    parts = Parts(
+        kube=Metrics(),
+        queue=Queue(),
+        reconciler=SimpleNamespace(plans={}, faults={}),
+        writer=SimpleNamespace(counts={}),
+        workers=SimpleNamespace(are_at_work=False, failures={}),
+        leadership=AlwaysLeading(),
+    )
+    exported = set(re.findall(r"^# TYPE (\S+)", page(parts), re.MULTILINE))
+    assert {name for name in rows("Operator") if name.startswith("vgw_")} == exported
 
 
 def test_the_chart_sets_variables_that_the_operator_reads():

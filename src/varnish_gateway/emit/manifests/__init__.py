@@ -10,12 +10,13 @@ from varnish_gateway.emit.manifests.compare import covers
 from varnish_gateway.emit.manifests.configmaps import config_map, routing_map, shard_map
 from varnish_gateway.emit.manifests.infra import infra_hash
 from varnish_gateway.emit.manifests.metadata import head_hash
-from varnish_gateway.emit.manifests.objects import objects
+from varnish_gateway.emit.manifests.objects import bindings, objects
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
 
 __all__ = [
     "GatewayShape",
     "Installation",
+    "bindings",
     "config_map",
     "covers",
     "head_hash",

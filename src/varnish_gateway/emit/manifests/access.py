@@ -15,15 +15,13 @@ FEWEST_SHARD_NAMES = 16
 FOLLOW = ("get", "list", "watch")
 
 
-def access(shape: GatewayShape, installation: Installation) -> Iterator[Manifest]:
-    """Yield the ServiceAccount and what it may do."""
+def access(shape: GatewayShape) -> Iterator[Manifest]:
+    """Yield the ServiceAccount and what it may do in its own namespace."""
     name = names.workload(shape.name)
     # The pod mounts a token into the one container that needs it.
     yield {**head(shape, "v1", "ServiceAccount", name), "automountServiceAccountToken": False}
     yield {**head(shape, f"{RBAC}/v1", "Role", name), "rules": _rules(shape)}
     yield {**head(shape, f"{RBAC}/v1", "RoleBinding", name), **_bound(shape, "Role", name)}
-    for namespace in sorted(shape.endpoint_namespaces):
-        yield _endpoints(shape, namespace, installation.chaperone_role)
 
 
 def shard_names(shape: GatewayShape) -> list[str]:
@@ -44,8 +42,9 @@ def _rule(resource: str, resource_names: list[str], verbs: Sequence[str]) -> Man
     return {"apiGroups": [""], "resources": [resource], "resourceNames": resource_names, "verbs": list(verbs)}
 
 
-def _endpoints(shape: GatewayShape, namespace: str, role: str) -> Manifest:
-    name = names.endpoints_binding(shape.namespace, shape.name)
+def endpoints_binding(shape: GatewayShape, namespace: str, installation: Installation) -> Manifest:
+    """Return what lets it read the EndpointSlices of one namespace."""
+    name, role = names.endpoints_binding(shape.namespace, shape.name), installation.chaperone_role
     if namespace == shape.namespace:
         return {**head(shape, f"{RBAC}/v1", "RoleBinding", name), **_bound(shape, "ClusterRole", role)}
     return {**head_in(namespace, shape, f"{RBAC}/v1", "RoleBinding", name), **_bound(shape, "ClusterRole", role)}

@@ -1,10 +1,10 @@
-"""Everything that the Gateway controller applies for one Gateway, except the ConfigMap."""
+"""Everything that the Gateway controller applies for one Gateway, except ConfigMaps."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
-from varnish_gateway.emit.manifests.access import access
+from varnish_gateway.emit.manifests.access import access, endpoints_binding
 from varnish_gateway.emit.manifests.deployment import deployment
 from varnish_gateway.emit.manifests.metadata import Manifest, head, stamped
 from varnish_gateway.emit.manifests.scaling import autoscaler, disruption_budget
@@ -17,12 +17,16 @@ def objects(shape: GatewayShape, installation: Installation) -> dict[Key, Manife
 
     A Gateway without a listener to serve has no Service: there is no Service without a port.
     """
-    manifests = map(stamped, _all(shape, installation))
-    return {_key(manifest): manifest for manifest in manifests}
+    return _by_key(_all(shape, installation))
+
+
+def bindings(shape: GatewayShape, namespaces: Iterable[str], installation: Installation) -> dict[Key, Manifest]:
+    """Return what lets pods read EndpointSlices in these namespaces; apart, because they come and go with routes."""
+    return _by_key(endpoints_binding(shape, namespace, installation) for namespace in namespaces)
 
 
 def _all(shape: GatewayShape, installation: Installation) -> Iterator[Manifest]:
-    yield from access(shape, installation)
+    yield from access(shape)
     yield {**head(shape, "v1", "Secret", names.secret(shape.name)), "type": "Opaque"}
     if shape.listeners:
         yield service(shape)
@@ -31,6 +35,10 @@ def _all(shape: GatewayShape, installation: Installation) -> Iterator[Manifest]:
     yield deployment(shape, installation)
     if shape.parameters.autoscaling:
         yield autoscaler(shape, shape.parameters.autoscaling)
+
+
+def _by_key(made: Iterable[Manifest]) -> dict[Key, Manifest]:
+    return {_key(manifest): stamped(manifest) for manifest in made}
 
 
 def _key(manifest: Manifest) -> Key:

@@ -27,4 +27,3 @@ class GatewayShape(Struct, frozen=True, kw_only=True):
     annotations: dict[str, str] = field(default_factory=dict)
     addresses: tuple[str, ...] = ()  # asked of the load balancer
     shards: int = 1
-    endpoint_namespaces: frozenset[str] = frozenset()  # whose EndpointSlices the routing names

@@ -103,7 +103,7 @@ def test_the_order_of_listeners_is_nothing():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("addresses", ("192.0.2.1",)), ("shards", 64), ("endpoint_namespaces", frozenset({"a", "b"}))],
+    [("addresses", ("192.0.2.1",)), ("shards", 64)],
 )
 def test_what_follows_routes_and_addresses_does_not_touch_pods(field: str, value: object):
     assert template(shape(**{field: value})) == template(shape())

@@ -4,9 +4,10 @@ import pytest
 from unit.emit.manifests.shapes import INSTALLATION, LISTENER, parameters, shape
 from varnish_gateway.api import Key
 from varnish_gateway.emit import manifests, names
-from varnish_gateway.emit.manifests import GatewayShape, objects
+from varnish_gateway.emit.manifests import GatewayShape, bindings, objects
 from varnish_gateway.ir import pod
 
+BACKENDS = ("shop", "other")
 KINDS = {"ServiceAccount", "Role", "RoleBinding", "Secret", "Service", "Deployment"}
 
 
@@ -29,7 +30,8 @@ def test_the_kinds():
 
 
 def test_keys_are_those_of_the_manifests():
-    for key, manifest in objects(shape(endpoint_namespaces=frozenset({"shop", "other"})), INSTALLATION).items():
+    of = shape()
+    for key, manifest in {**objects(of, INSTALLATION), **bindings(of, BACKENDS, INSTALLATION)}.items():
         assert (key.kind, key.namespace, key.name) == (
             manifest["kind"],
             manifest["metadata"]["namespace"],
@@ -38,8 +40,8 @@ def test_keys_are_those_of_the_manifests():
 
 
 def test_the_same_shape_gives_the_same_bytes():
-    one = shape(labels={"a": "1", "b": "2"}, endpoint_namespaces=frozenset({"a", "b", "c"}))
-    other = shape(labels={"b": "2", "a": "1"}, endpoint_namespaces=frozenset({"c", "b", "a"}))
+    one = shape(labels={"a": "1", "b": "2"})
+    other = shape(labels={"b": "2", "a": "1"})
     encoded = [msgspec.json.encode(list(objects(each, INSTALLATION).values()), order="sorted") for each in (one, other)]
     assert encoded[0] == encoded[1]
 
@@ -53,9 +55,10 @@ def test_the_applied_hash_is_that_of_the_rest():
 
 
 def test_everything_in_the_gateways_namespace_goes_with_it():
-    of = shape(endpoint_namespaces=frozenset({"shop", "other"}))
+    of = shape()
     for manifest in (
         *objects(of, INSTALLATION).values(),
+        *bindings(of, BACKENDS, INSTALLATION).values(),
         manifests.config_map(of, "", 1),
         manifests.shard_map(of, 1, b""),
     ):
