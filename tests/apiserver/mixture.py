@@ -10,7 +10,7 @@ from typing import Any
 
 from apiserver.cluster import Cluster, Refused
 from apiserver.crowds import create_all
-from apiserver.operators import gateway, gateway_class, parameters, path_of, route, service
+from apiserver.operators import gateway, gateway_class, parameters, path_of, reference_grant, route, service
 
 GATEWAYS = ("front", "back")
 ROUTES, FIRST_ROUTES = 200, 120
@@ -22,17 +22,6 @@ Document = dict[str, Any]
 def user_vcl(namespace: str, text: str = "sub vcl_deliver { set resp.http.x = 1; }") -> Document:
     metadata = {"name": "vcl", "namespace": namespace}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"user.vcl": text}}
-
-
-def reference_grant(namespace: str, name: str, from_namespace: str) -> Document:
-    """Let routes of a namespace use the Services of another."""
-    source = {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": from_namespace}
-    return {
-        "apiVersion": "gateway.networking.k8s.io/v1",
-        "kind": "ReferenceGrant",
-        "metadata": {"namespace": namespace, "name": name},
-        "spec": {"from": [source], "to": [{"group": "", "kind": "Service"}]},
-    }
 
 
 class Mixture:
@@ -85,7 +74,7 @@ class Mixture:
         self._put(user_vcl(self._home, f'sub vcl_deliver {{ set resp.http.turn = "{self._turn}"; }}'))
 
     def _grant(self) -> None:
-        grant = reference_grant(self._away, "grant", self._home)
+        grant = reference_grant(self._away, self._home)
         if self._chance.random() < 0.5:
             self._put(grant)
         else:

@@ -131,6 +131,11 @@ class Operator:
             self._process.kill()
             self._process.wait()
 
+    def ended(self) -> int | None:
+        """Return its exit status; None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
     # -- what it says -----------------------------------------------------------------------
 
     def metrics(self) -> dict[str, float]:
@@ -207,6 +212,19 @@ def route(namespace: str, name: str, gateway_name: str, *, backend: Mapping[str,
             "parentRefs": [{"name": gateway_name}],
             "hostnames": [f"{name}.example.com"],
             "rules": [{"backendRefs": refs}],
+        },
+    }
+
+
+def reference_grant(namespace: str, route_namespace: str) -> Document:
+    """Let routes of a namespace use the Services of another."""
+    return {
+        "apiVersion": GATEWAY_API,
+        "kind": "ReferenceGrant",
+        "metadata": {"name": "grant", "namespace": namespace},
+        "spec": {
+            "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": route_namespace}],
+            "to": [{"group": "", "kind": "Service"}],
         },
     }
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from apiserver.operatorlab import Lab
 from varnish.places import open_place
+from varnish_gateway.emit.manifests.containers import HEALTH_PORT
 
-HEALTH_PORT = 8081
 _turn = itertools.count(1)
 
 

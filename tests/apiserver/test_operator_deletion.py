@@ -8,7 +8,7 @@ import pytest
 
 from apiserver.cluster import Cluster
 from apiserver.operatorlab import KINDS, Lab
-from apiserver.operators import GATEWAY_API, Operator, gateway, gateway_class, put, route, service
+from apiserver.operators import GATEWAY_API, Operator, gateway, gateway_class, put, reference_grant, route, service
 
 FINALIZER = "gateway-exists-finalizer.gateway.networking.k8s.io"
 
@@ -33,23 +33,13 @@ def place(collecting: Operator, request: pytest.FixtureRequest) -> Lab:
     for namespace in (name, f"{name}-backends"):
         cluster.create_namespace(namespace)
         lab.put(service(namespace, "tea"))
-    lab.put(grant(f"{name}-backends", name), route(name, "tea", "gw", backend={"namespace": f"{name}-backends"}))
+    lab.put(
+        reference_grant(f"{name}-backends", name), route(name, "tea", "gw", backend={"namespace": f"{name}-backends"})
+    )
     lab.gateway()
     lab.until(lambda: lab.names("RoleBinding", f"{name}-backends"), "a RoleBinding where the backend is")
     lab.operator.settled()
     return lab
-
-
-def grant(namespace: str, route_namespace: str) -> dict:
-    return {
-        "apiVersion": GATEWAY_API,
-        "kind": "ReferenceGrant",
-        "metadata": {"name": "grant", "namespace": namespace},
-        "spec": {
-            "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": route_namespace}],
-            "to": [{"group": "", "kind": "Service"}],
-        },
-    }
 
 
 def leftovers(lab: Lab) -> set[tuple[str, str]]:

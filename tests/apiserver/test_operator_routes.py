@@ -7,7 +7,7 @@ import pytest
 
 from apiserver.cluster import Cluster
 from apiserver.operatorlab import Lab
-from apiserver.operators import GATEWAY_API, OURS, gateway, gateway_class, route, service
+from apiserver.operators import OURS, gateway, gateway_class, reference_grant, route, service
 from varnish_gateway.emit.names import endpoints_binding
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
@@ -37,18 +37,6 @@ def their_entry(name: str) -> dict:
     }
     parent = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": name}
     return {"parentRef": parent, "controllerName": THEIRS, "conditions": [condition]}
-
-
-def grant(namespace: str, route_namespace: str) -> dict:
-    return {
-        "apiVersion": GATEWAY_API,
-        "kind": "ReferenceGrant",
-        "metadata": {"name": "grant", "namespace": namespace},
-        "spec": {
-            "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": route_namespace}],
-            "to": [{"group": "", "kind": "Service"}],
-        },
-    }
 
 
 def entries(lab: Lab, name: str, controller: str = OURS) -> list[dict]:
@@ -159,7 +147,7 @@ def test_grants_come_and_go_at_any_time(lab, backends):
     lab.gateway()
     lab.until(lambda: reason(lab, "tea", "ResolvedRefs") == "RefNotPermitted", "no permission")
     assert routed_services(lab) == {None}
-    lab.put(grant(backends, lab.namespace))
+    lab.put(reference_grant(backends, lab.namespace))
     lab.until(lambda: reason(lab, "tea", "ResolvedRefs") == "ResolvedRefs", "permission")
     assert routed_services(lab) == {f"{backends}/tea"}
     lab.delete("ReferenceGrant", "grant", backends)
@@ -176,7 +164,9 @@ def routed_services(lab: Lab) -> set[str | None]:
 def test_endpoints_may_be_read_where_routes_point_and_only_as_long_as_they_do(lab, backends):
     lab.gateway()
     assert lab.names("RoleBinding", backends) == set()
-    lab.put(grant(backends, lab.namespace), route(lab.namespace, "tea", "gw", backend={"namespace": backends}))
+    lab.put(
+        reference_grant(backends, lab.namespace), route(lab.namespace, "tea", "gw", backend={"namespace": backends})
+    )
     lab.until(lambda: lab.names("RoleBinding", backends), "a binding")
     name = endpoints_binding(lab.namespace, "gw")
     binding = lab.get("RoleBinding", name, backends)

@@ -124,15 +124,13 @@ class Shelf:
         if len(index.shards) != len(self._taken):
             return list(range(len(index.shards)))
         pairs = enumerate(zip(index.shards, self._taken, strict=True))
-        others = {number for number, (new, old) in pairs if new != old}
-        fresh = {number for number in self._fresh if number < len(index.shards)}
-        return sorted(others | fresh | self._otherwise)
+        return sorted(self._otherwise | {number for number, (new, old) in pairs if new != old})
 
     def _changed(self, index: wire.Index) -> dict[int, Shard | None]:
         """Return what differs from the serving shards; a fresh one that doesn't fit leaves the serving one."""
         shards = len(index.shards)
         changed: dict[int, Shard | None] = {}
-        if len(self._serving) > shards:
+        if len(self._taken) != shards:
             changed = {number: None for number in self._serving if number >= shards}
         for number in self._in_question(index):
             shard, before = self._choose(number, index.shards[number], shards), self._serving.get(number)

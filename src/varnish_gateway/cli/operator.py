@@ -3,12 +3,16 @@
 import argparse
 import asyncio
 import os
+import sys
 from pathlib import Path
 
 from varnish_gateway.cli import logs
 from varnish_gateway.kube.connection import connection
 from varnish_gateway.operator.run import run_operator
 from varnish_gateway.operator.settings import from_environment
+
+NESTING = 12_000
+"""The API server takes objects that are nested 10,000 deep, and one of them must not be the end of us."""
 
 _DESCRIPTION = """\
 Watch Gateways, HTTPRoutes and what they refer to; write the configuration of the gateway pods
@@ -46,6 +50,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run until a signal ends it."""
+    sys.setrecursionlimit(NESTING)
     settings = from_environment(os.environ)
     logs.set_up(log_format=arguments.log_format, level=settings.log_level)
     where = connection(os.environ, kubeconfig=arguments.kubeconfig, context=arguments.context)

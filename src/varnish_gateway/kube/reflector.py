@@ -232,7 +232,7 @@ class Reflector(Generic[T]):
     def _put(self, changes: Changes[T], key: Key, head: Head, raw: msgspec.Raw) -> None:
         try:
             changes[key] = self._decode(raw)
-        except (msgspec.MsgspecError, errors.InvalidInput, ValueError) as error:
+        except (msgspec.MsgspecError, errors.InvalidInput, ValueError, RecursionError) as error:
             log.warning("%s can't be read, so its last good state stays: %s", key, error)
             self._metrics.undecodable[key.kind] += 1
         self._remember(key, head.metadata.resource_version)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from varnish_gateway import errors
 from varnish_gateway.environment import Address
 
 
@@ -26,7 +27,13 @@ class Server:
             app.router.add_get(path, _handler(page))
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        await web.TCPSite(self._runner, address.host or None, address.port).start()
+        try:
+            await web.TCPSite(self._runner, address.host or None, address.port).start()
+        except OSError as error:
+            where = f"{address.host}:{address.port}"
+            raise errors.BadSettings(
+                f"can't listen at {where}: {error.strerror}; set METRICS_ADDR or HEALTH_ADDR"
+            ) from error
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:

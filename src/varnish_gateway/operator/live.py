@@ -59,6 +59,7 @@ class LiveObject(Struct, frozen=True):
     is_ending: bool
     is_ours: bool
     gateway: Key
+    class_label: str  # "" on an object that is not labelled as ours
     text: bytes
 
     @property
@@ -109,6 +110,7 @@ def decoder_of(kind: str) -> Callable[[bytes], LiveObject]:
 
 def _common(metadata: _Metadata) -> dict[str, Any]:
     owner = next((owner.uid for owner in metadata.owner_references if owner.controller), "")
+    is_labelled = metadata.labels.get(names.MANAGED_BY_LABEL) == names.OURS
     gateway = Key(
         "Gateway",
         metadata.labels.get(names.NAMESPACE_LABEL, metadata.namespace),
@@ -121,6 +123,7 @@ def _common(metadata: _Metadata) -> dict[str, Any]:
         "is_ending": metadata.deletion_timestamp is not None,
         "is_ours": any(one.operation == "Apply" and one.manager in names.MANAGERS for one in metadata.managed_fields),
         "gateway": gateway,
+        "class_label": metadata.labels.get(names.CLASS_LABEL, "") if is_labelled else "",
     }
 
 

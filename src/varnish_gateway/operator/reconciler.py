@@ -26,11 +26,12 @@ from varnish_gateway.operator.queue import Queue
 from varnish_gateway.operator.routing import Routing
 from varnish_gateway.operator.sources import Batch, Sources
 from varnish_gateway.operator.statuses import Statuses
-from varnish_gateway.operator.verdict import Wanted, judge
+from varnish_gateway.operator.verdict import Verdict, Wanted, judge
 from varnish_gateway.translate import Translator
 
 GATEWAY_STATUS_SECONDS = 0.2
 """A Gateway's status is not written more often: a burst of routes changes its counts all the time."""
+SUSPICION_SECONDS = 0.5
 FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS, SETTLED_PROBE_SECONDS = 0.1, 2.0, 30.0
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class Reconciler:
         self._maps: dict[Key, Key] = {}  # ConfigMap → Gateway
         self._status_written: dict[Key, float] = {}
         self._probe_seconds: dict[Key, float] = {}
+        self._suspected: dict[Key, Verdict] = {}
         self.plans: dict[Key, Plan] = {}
         self.faults: dict[Key, dict[Key, str]] = {}
         self._is_working = False
@@ -175,6 +177,7 @@ class Reconciler:
         plan = self.plans.pop(key, None)
         if plan is None:
             return
+        self._suspected.pop(key, None)
         for forgotten in (self._probe_seconds, self._status_written, self.faults, self._hands.statuses.verdicts):
             forgotten.pop(key, None)
         self._hands.objects.drop(key)
@@ -305,9 +308,17 @@ class Reconciler:
             vcl=content_hash(plan.vcl.encode()) if plan.vcl is not None else None,
             addresses=tuple(address.value for address in plan.gateway.spec.addresses if address.value),
         )
-        verdict = judge(wanted, reports, self._service(key), tuple(dict.fromkeys(self.faults.get(key, {}).values())))
+        faults = tuple(dict.fromkeys(self.faults.get(key, {}).values()))
+        verdict = judge(wanted, reports, self._service(key), faults)
         statuses = self._hands.statuses
-        if statuses.verdicts.get(key) != verdict:
+        suspected = self._suspected.pop(key, None)
+        if statuses.verdicts.get(key) == verdict:
+            pass
+        elif verdict.reason == "Invalid" and not faults and suspected != verdict:
+            self._suspected[key] = verdict  # a pod may get over it by itself: it is said if it is still so
+            self._add("probe", key, delay=SUSPICION_SECONDS)
+            return
+        else:
             statuses.verdicts[key] = verdict
             self._add("status", key)
         if ready:

@@ -85,7 +85,9 @@ class Routing:
         wanted = (vcl, str(generation), manifests.head_hash(shape), shape.uid)
         if vcl is None or (main.vcl, main.generation, main.head, main.owner) == wanted:
             return
-        await self._apply(manifests.config_map(shape, vcl, generation), names.GATEWAY_MANAGER)
+        manifest = manifests.config_map(shape, vcl, generation)
+        manifest["metadata"]["uid"] = main.uid  # one that is gone meanwhile is not made anew, without its routing
+        await self._apply(manifest, names.GATEWAY_MANAGER)
 
     async def _apply_shard(self, shape: GatewayShape, number: int, text: bytes) -> None:
         async with self._at_once:

@@ -14,10 +14,8 @@ import logging
 import secrets
 from typing import NamedTuple, NoReturn
 
-from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.emit.manifests import Installation
-from varnish_gateway.environment import Address
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection
 from varnish_gateway.kube.events import Recorder
@@ -87,15 +85,6 @@ def _leadership(client: Client, settings: Settings) -> Leadership:
     )
 
 
-async def _start(server: health.Server, address: Address) -> None:
-    try:
-        await server.start(address)
-    except OSError as error:
-        raise errors.BadSettings(
-            f"{address.host}:{address.port} can't be used: {error.strerror}; set METRICS_ADDR or HEALTH_ADDR"
-        ) from error
-
-
 class Outside(NamedTuple):
     """Whom an operator talks to. ``writing`` sends only while we lead."""
 
@@ -152,7 +141,7 @@ class Operator:
         ]
         try:
             for server, address in servers:
-                await _start(server, address)
+                await server.start(address)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._leadership.run())
                 group.create_task(self._recorder.run())

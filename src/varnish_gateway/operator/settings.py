@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from varnish_gateway import environment as env
 from varnish_gateway import errors
+from varnish_gateway.emit.manifests.containers import HEALTH_PORT
 from varnish_gateway.environment import Address
 
 SHORTEST_LEASE_SECONDS = 3.0
@@ -30,7 +31,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     lease_seconds: float = 15.0
     metrics: Address = Address("", 8080)
     health: Address = Address("", 8081)
-    chaperone_port: int = 8081  # where the chaperones of the pods answer
+    chaperone_port: int = HEALTH_PORT  # where the chaperones of the pods answer
     log_level: str = "INFO"
 
 

@@ -12,7 +12,7 @@ is read before what names it is handed on, so that nobody is told that it does n
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -32,6 +32,7 @@ from varnish_gateway.translate.options import CONTROLLER
 STATED = (api.GatewayClass, api.Gateway, api.HTTPRoute)
 """Kinds whose status we write."""
 READ = (api.GatewayClassParameters, api.ReferenceGrant, api.Service, api.Namespace)
+FORMER: Mapping[type[api.Object], tuple[str, ...]] = {api.ReferenceGrant: ("v1beta1",)}
 OWNED = (
     "ConfigMap",
     "Deployment",
@@ -156,9 +157,13 @@ class Sources:
             self._awaited.pop(key, None)
 
     def answered(self, key: Key, live: LiveObject) -> None:
-        """Take in an object as the API server returned it from a write of ours."""
+        """Take in an object as the API server returned it from a write of ours.
+
+        One without our labels is not watched, so nobody would tell us of its end.
+        """
         known = self.live.get(key)
-        if self._awaited.get(key) or (known is not None and not is_newer(live.version, known.version)):
+        is_watched = live.class_label == names.label_value(self.class_key.name)
+        if self._awaited.get(key) or not is_watched or (known and not is_newer(live.version, known.version)):
             return
         self.live[key] = live
         self._owned_reflectors[key.kind].note(key, live.version)
@@ -190,7 +195,8 @@ class Sources:
     def _read(self, kind: type[api.Object]) -> Reflector[api.Object]:
         decoder: msgspec.json.Decoder[api.Object] = msgspec.json.Decoder(kind)
         take = self._take_parameters if kind is api.GatewayClassParameters else self._take_read
-        return Reflector(self._client, RESOURCES[kind.kind], decoder.decode, take)
+        # Older clusters have ReferenceGrants in their former version alone.
+        return Reflector(self._client, RESOURCES[kind.kind], decoder.decode, take, other_versions=FORMER.get(kind, ()))
 
     def _owned(self, kind: str, selector: str) -> Reflector[LiveObject]:
         return Reflector(self._client, RESOURCES[kind], decoder_of(kind), self._take_owned, label_selector=selector)

@@ -1,0 +1,192 @@
+"""What others do at the worst moment: an object's end crosses our own writes, or two operators want it."""
+
+import asyncio
+import itertools
+import json
+import random
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from apiserver.cluster import Cluster
+from apiserver.operatorlab import KINDS, Lab
+from apiserver.operators import Operator, gateway, gateway_class, parameters, put, route, service
+from apiserver.reflecting import Mirror, decode_thing
+from varnish.waiting import until, until_async
+from varnish_gateway import errors
+from varnish_gateway.api import Key
+from varnish_gateway.emit import names
+from varnish_gateway.emit.manifests import GatewayShape
+from varnish_gateway.kube.client import Client
+from varnish_gateway.kube.reflector import Reflector
+from varnish_gateway.kube.resources import RESOURCES
+from varnish_gateway.operator.live import LiveObject, decode_map
+from varnish_gateway.operator.routing import Routing
+from varnish_gateway.operator.sources import Sources
+from varnish_gateway.operator.writer import Writer
+
+CONFIG_MAP = RESOURCES["ConfigMap"]
+DEPTH = 2000
+SWITCHES = 30
+PAUSES = (0.0, 0.01, 0.05, 0.2)
+"""Seconds between the switches: less and more than an operator needs for one."""
+_turn = itertools.count(1)
+
+
+@pytest.fixture
+async def sources(client: Client) -> AsyncIterator[Sources]:
+    sources = Sources(client, f"hostile-{next(_turn)}")
+    watching = asyncio.create_task(sources.run())
+    async with asyncio.timeout(30):
+        await sources.synced()
+    yield sources
+    watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await watching
+
+
+def map_of(namespace: str, sources: Sources, *, labelled: bool = True) -> dict:
+    labels = names.labels(namespace, "gw", sources.class_key.name) if labelled else {}
+    metadata = {"name": "gw-vcl", "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+async def write(client: Client, document: dict) -> LiveObject:
+    return decode_map(await client.apply(document, manager=names.GATEWAY_MANAGER))
+
+
+# -- answers that come late -----------------------------------------------------------------
+
+
+async def test_an_answer_after_the_end_of_its_object_is_not_believed(sources, client, cluster, namespace):
+    key = Key("ConfigMap", namespace, "gw-vcl")
+    with sources.awaiting(key):
+        answer = await write(client, map_of(namespace, sources))
+        await until_async(lambda: key in sources.live, "its beginning is seen")
+        cluster.request("DELETE", CONFIG_MAP.path(namespace, "gw-vcl"))
+        await until_async(lambda: key not in sources.live, "its end is seen")
+        sources.answered(key, answer)
+    assert key not in sources.live
+
+
+async def test_an_answer_about_the_object_before_is_not_believed(sources, client, cluster, namespace):
+    key = Key("ConfigMap", namespace, "gw-vcl")
+    before = await write(client, map_of(namespace, sources))
+    cluster.request("DELETE", CONFIG_MAP.path(namespace, "gw-vcl"))
+    after = await write(client, map_of(namespace, sources))
+    await until_async(lambda: key in sources.live and sources.live[key].uid == after.uid, "the next one is seen")
+    sources.answered(key, before)
+    assert sources.live[key].uid == after.uid
+
+
+async def test_what_is_not_watched_is_not_kept(sources, client, namespace):
+    """The first write of a Gateway's routing makes a ConfigMap that has no labels yet."""
+    key = Key("ConfigMap", namespace, "gw-vcl")
+    sources.answered(key, await write(client, map_of(namespace, sources, labelled=False)))
+    assert key not in sources.live
+    sources.answered(key, await write(client, map_of(namespace, sources)))
+    assert key in sources.live
+
+
+async def test_main_vcl_is_not_made_anew_without_routing(sources, client, cluster, namespace):
+    """Somebody deletes the ConfigMap between the two writes of one job."""
+    main = await write(client, map_of(namespace, sources))
+    cluster.request("DELETE", CONFIG_MAP.path(namespace, "gw-vcl"))
+    shape = GatewayShape(namespace=namespace, name="gw", uid="none", class_name=sources.class_key.name)
+    with pytest.raises(errors.Conflict):
+        await Routing(Writer(client), sources, None, None)._bring_vcl(shape, main, "vcl 4.1;", 1)
+    assert not cluster.exists(CONFIG_MAP.path(namespace, "gw-vcl"))
+
+
+async def test_the_end_of_what_was_only_noted_is_delivered(client, namespace):
+    """It was written, and deleted by somebody, while nothing could be watched."""
+    mirror = Mirror()
+    reflector = Reflector(client, CONFIG_MAP, decode_thing, mirror.take, namespace=namespace)
+    reflector.note(Key("ConfigMap", namespace, "gw-vcl"), "1")
+    running = asyncio.create_task(reflector.run())
+    async with asyncio.timeout(30):
+        await reflector.synced.wait()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert mirror.told == [("gw-vcl", None)]
+
+
+# -- two operators and one Gateway ----------------------------------------------------------
+
+
+@pytest.fixture
+def rivals(cluster: Cluster, namespace: str, tmp_path: Path, operators: list[Operator]) -> Iterator[list[Lab]]:
+    """Have two operators of two classes that look at the same namespace."""
+    for name in (f"{namespace}-a", f"{namespace}-b"):
+        put(cluster, gateway_class(name))
+        operators.append(Operator(cluster, tmp_path, class_name=name, name=name).start())
+    yield [Lab(cluster, operator, namespace) for operator in operators]
+    for operator in operators:
+        operator.stop()
+
+
+def test_a_gateway_that_goes_back_and_forth_between_operators_is_whole_in_the_end(rivals, namespace):
+    chance = random.Random(4)
+    lab = rivals[0]
+    lab.put(gateway(namespace, "gw", lab.class_name), service(namespace, "tea"), route(namespace, "tea", "gw"))
+    for _ in range(SWITCHES):
+        to = chance.choice([*(lab.class_name for lab in rivals), "nobody"])
+        lab.change("Gateway", "gw", {"spec": {"gatewayClassName": to}})
+        time.sleep(chance.choice(PAUSES))
+    for lab in rivals:
+        lab.change("Gateway", "gw", {"spec": {"gatewayClassName": lab.class_name}})
+        lab.until(lambda lab=lab: is_whole(lab), "everything is there, and of this class")
+    writes = [lab.operator.at_rest().writes() for lab in rivals]
+    assert is_whole(rivals[-1])
+    assert [lab.operator.writes() for lab in rivals] == writes
+
+
+def is_whole(lab: Lab) -> bool:
+    """Whether all objects of the Gateway are there, and of this class, and its route is routed."""
+    made = {(one["kind"], one["metadata"]["name"]): one["metadata"] for one in lab.owned()}
+    expected = {kind for kind in KINDS if kind not in ("HorizontalPodAutoscaler", "PodDisruptionBudget")}
+    return (
+        {kind for kind, _ in made} == expected
+        and all(metadata["labels"][names.CLASS_LABEL] == lab.class_name for metadata in made.values())
+        and lab.routes() == {"tea"}
+    )
+
+
+# -- what stops an operator -----------------------------------------------------------------
+
+
+def test_an_address_that_is_taken_is_told_without_a_traceback(cluster, namespace, tmp_path, operators):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        operator = Operator(cluster, tmp_path, class_name=namespace, environment={"METRICS_ADDR": address})
+        operators.append(operator.launch())
+        until(lambda: operator.ended() is not None, "it ends")
+    assert operator.ended() == 2
+    assert f"vgw: can't listen at {address}" in operator.log.read_text()
+    assert "Traceback" not in operator.log.read_text()
+
+
+def test_an_object_that_is_nested_very_deeply_stops_nobody(cluster, namespace, tmp_path, operators):
+    put(cluster, gateway_class(namespace))
+    cluster.kubectl("create", "-f", "-", stdin=deep(namespace, DEPTH))
+    try:
+        operator = Operator(cluster, tmp_path, class_name=namespace)
+        operators.append(operator)
+        operator.start()
+        cluster.kubectl("replace", "-f", "-", stdin=deep(namespace, DEPTH + 1))
+        put(cluster, gateway(namespace, "gw", namespace))
+        Lab(cluster, operator, namespace).until_observed()
+    finally:
+        cluster.kubectl("delete", "gatewayclassparameters", namespace)
+
+
+def deep(name: str, depth: int) -> str:
+    """Return GatewayClassParameters that the API server takes. No class has to name them."""
+    mark = "deep"
+    document = json.dumps(parameters(name, extraVolumes=[{"name": "x", "csi": mark}]))
+    return document.replace(f'"{mark}"', '{"a":' * depth + "{}" + "}" * depth)
