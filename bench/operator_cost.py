@@ -19,7 +19,7 @@ from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.resources import RESOURCES
 
 FEW, MANY, BURST, HUGE = 50, 5_000, 1_000, 20_000
-CPU_BATCH = 100
+CPU_BATCH = 200
 
 
 def measure(changes: int, *, huge: int = HUGE) -> dict[str, object]:

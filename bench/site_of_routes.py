@@ -66,9 +66,9 @@ class Site:
         await asyncio.gather(*(write() for _ in range(WRITERS)))
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time of the operator so far."""
-        fields = Path(f"/proc/{self.operator.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / lab.TICK
+        """Return the CPU time of the operator so far, of all its threads."""
+        threads = Path(f"/proc/{self.operator.pid}/task").iterdir()
+        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
     def megabytes(self) -> float:
         """Return the memory of the operator."""
