@@ -24,14 +24,14 @@ from yarl import URL
 from varnish_gateway import errors
 from varnish_gateway.kube.answers import refusal
 from varnish_gateway.kube.connection import Connection
-from varnish_gateway.kube.credentials import Credentials
+from varnish_gateway.kube.credentials import JSON, Credentials
 from varnish_gateway.kube.limits import Backoff, Limits, Turnstile
 from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.kube.resources import RESOURCES, Resource
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
-JSON = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _CONNECT_SECONDS = 5.0
 _LONGEST_SECONDS = 10.0
 _BROKEN = (aiohttp.ClientError, OSError, TimeoutError)
@@ -57,6 +57,7 @@ class Request(NamedTuple):
     path: str
     body: bytes | None = None
     content_type: str = ""
+    accept: str = JSON
 
 
 class Target(NamedTuple):
@@ -130,7 +131,7 @@ class Client:
         """Return an object as JSON."""
         return await self.read(resource.path(namespace, name), kind=resource.kind)
 
-    async def apply(
+    async def apply(  # noqa: PLR0913 - options of the API server, by name
         self,
         document: Document,
         *,
@@ -138,13 +139,16 @@ class Client:
         subresource: str = "",
         force: bool = False,
         dry_run: bool = False,
+        metadata_only: bool = False,
     ) -> bytes:
-        """Server-side apply."""
+        """Server-side apply; the answer can be had without what was sent."""
         about = Target.of(document, subresource)
         path = f"{about.path}?fieldManager={manager}&force={'true' if force else 'false'}"
         if dry_run:
             path += "&dryRun=All"
-        return await self._repeated(Request("PATCH", "apply", about.resource.kind, path, _encode(document), APPLY))
+        accept = METADATA if metadata_only else JSON
+        request = Request("PATCH", "apply", about.resource.kind, path, _encode(document), APPLY, accept)
+        return await self._repeated(request)
 
     async def patch(  # noqa: PLR0913 - options of the API server, by name
         self,
@@ -268,7 +272,7 @@ class Client:
             request.method,
             self._url(request.path),
             data=request.body,
-            headers=self._credentials.headers(request.content_type),
+            headers=self._credentials.headers(request.content_type, request.accept),
             timeout=self._timeout,
             allow_redirects=False,
         )

@@ -10,6 +10,8 @@ from multidict import CIMultiDict
 
 from varnish_gateway.kube.connection import Connection
 
+JSON = "application/json"
+
 log = logging.getLogger(__name__)
 
 
@@ -17,17 +19,17 @@ class Credentials:
     def __init__(self, connection: Connection, user_agent: str) -> None:
         self._file = connection.token_file
         self._seen: int | None = None
-        self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
-        self._by_type: dict[str, CIMultiDict[str]] = {}
+        self._headers = {"User-Agent": user_agent}
+        self._by_type: dict[tuple[str, str], CIMultiDict[str]] = {}
         if connection.token:
             self._headers["Authorization"] = f"Bearer {connection.token}"
 
-    def headers(self, content_type: str = "") -> CIMultiDict[str]:
-        """Return headers that nobody may change; built once for each token and content type."""
+    def headers(self, content_type: str = "", accept: str = JSON) -> CIMultiDict[str]:
+        """Return headers that nobody may change; built once for each token and what is sent and asked for."""
         self._refresh()
-        if (found := self._by_type.get(content_type)) is None:
-            typed = {"Content-Type": content_type} if content_type else {}
-            found = self._by_type[content_type] = CIMultiDict(self._headers | typed)
+        if (found := self._by_type.get((content_type, accept))) is None:
+            typed = {"Accept": accept} | ({"Content-Type": content_type} if content_type else {})
+            found = self._by_type[content_type, accept] = CIMultiDict(self._headers | typed)
         return found
 
     def forget(self) -> None:

@@ -104,6 +104,21 @@ def decode_map(text: bytes) -> LiveMap:
     )
 
 
+def decode_shard(text: bytes, routing: str) -> LiveMap:
+    """Return the ConfigMap of a further shard by its metadata and the hash of what was just written."""
+    metadata = _any.decode(text).metadata
+    return LiveMap(
+        **_common(metadata),
+        text=b"",
+        head=metadata.annotations.get(names.APPLIED_HASH, ""),
+        vcl=None,
+        generation="",
+        routing=routing,
+        index="",
+        shards=1,
+    )
+
+
 def decoder_of(kind: str) -> Callable[[bytes], LiveObject]:
     return decode_map if kind == "ConfigMap" else decode_object
 

@@ -21,6 +21,7 @@ from varnish_gateway.emit.manifests import GatewayShape, Installation
 from varnish_gateway.emit.routing import Shards, content_hash, endpoint_namespaces
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import GatewayDelta, Parameters, UserVclUnavailable, wire
+from varnish_gateway.operator.live import LiveMap
 
 Manifest = dict[str, Any]
 
@@ -39,9 +40,9 @@ class Plan:
 
     ``doubted`` are those whose ConfigMaps may differ from what is wanted; others need no look.
     ``maps`` are the ConfigMaps of the Gateway and the shards that they hold. ``surplus`` are
-    shards that are gone and whose ConfigMaps may still be there. ``unread``: what pods need in
-    order to read them, and was not brought about yet. ``noted``: the maps that
-    whoever looks after all Gateways knows of.
+    shards that are gone and whose ConfigMaps may still be there. ``head`` is the hash of the labels
+    and the like of them all. ``unread``: what pods need in order to read them, and was not brought
+    about yet. ``noted``: the maps that whoever looks after all Gateways knows of.
     """
 
     def __init__(self, gateway: api.Gateway, installation: Installation, shards: int) -> None:
@@ -53,6 +54,7 @@ class Plan:
         self.shards = {number: _shard(text) for number, text in self._shards.all().items()}
         self.doubted: set[int] = set()
         self.surplus: set[int] = set()
+        self.head = ""
         self.unread: set[Key] = set()
         self.noted: set[Key] = set()
         self.maps = self._new_maps()
@@ -119,6 +121,7 @@ class Plan:
             changed = self._moved_bindings(shape) if is_ready else {}
         else:
             self._shape = shape
+            self.head = manifests.head_hash(shape)
             self.doubt()
             changed = self._made_anew(shape) if is_ready else {}
         self._moved.clear()
@@ -147,6 +150,18 @@ class Plan:
     def doubt(self, key: Key | None = None) -> None:
         """Have a ConfigMap looked at, or all of them."""
         self.doubted.update(self.shards if key is None else [self.maps[key]])
+
+    def holds(self, key: Key, live: LiveMap) -> bool:
+        """Whether a ConfigMap is stored as it is wanted."""
+        number = self.maps[key]
+        if (live.routing, live.head) != (self.shards[number].hash, self.head):
+            return False
+        if number:
+            return True
+        index = content_hash(self._index) if self._index is not None else ""
+        metadata = self.gateway.metadata
+        wanted = (index, self.vcl, str(metadata.generation), metadata.uid)
+        return (live.index, live.vcl, live.generation, live.owner) == wanted
 
     def index(self) -> bytes | None:
         """Return shards.json; None for a Gateway of one shard."""

@@ -193,8 +193,10 @@ class Reconciler:
     def _take_owned(self, key: Key) -> None:
         live = self._sources.live.get(key)
         if (gateway := self._maps.get(key)) is not None:
-            self.plans[gateway].doubt(key)
-            self._add("routing", gateway)
+            plan = self.plans[gateway]
+            if not (isinstance(live, LiveMap) and plan.holds(key, live)):
+                plan.doubt(key)
+                self._add("routing", gateway)
         else:
             self._add("object", key)
         owner = live.gateway if live is not None else self._hands.objects.gateway_of(key)

@@ -20,9 +20,9 @@ from varnish_gateway.api import Key
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape
 from varnish_gateway.emit.routing import content_hash
-from varnish_gateway.operator.live import LiveMap, decode_map
+from varnish_gateway.operator.live import LiveMap, decode_map, decode_shard
 from varnish_gateway.operator.objects import Objects, check_ours
-from varnish_gateway.operator.plan import Plan
+from varnish_gateway.operator.plan import Plan, Shard
 from varnish_gateway.operator.sources import Sources
 from varnish_gateway.operator.writer import Writer
 
@@ -66,11 +66,11 @@ class Routing:
             raise
 
     async def _bring_maps(self, plan: Plan, shape: GatewayShape, doubted: set[int]) -> None:
-        shards, index, head = dict(plan.shards), plan.index(), manifests.head_hash(shape)
+        shards, index, head = dict(plan.shards), plan.index(), plan.head
         vcl, generation = plan.vcl, plan.gateway.metadata.generation
         wanted = [(number, shards[number]) for number in sorted(doubted) if number and number in shards]
         beside = [(number, shard) for number, shard in wanted if not self._has_shard(shape, number, shard.hash, head)]
-        await asyncio.gather(*(self._apply_shard(shape, number, shard.text) for number, shard in beside))
+        await asyncio.gather(*(self._apply_shard(shape, number, shard) for number, shard in beside))
         main = await self._stored(_key(shape, 0))
         if main is None or (main.routing, main.index) != (shards[0].hash, _hash(index)):
             main = await self._apply(manifests.routing_map(shape, shards[0].text, index), names.ROUTE_MANAGER)
@@ -89,17 +89,20 @@ class Routing:
         manifest["metadata"]["uid"] = main.uid  # one that is gone meanwhile is not made anew, without its routing
         await self._apply(manifest, names.GATEWAY_MANAGER)
 
-    async def _apply_shard(self, shape: GatewayShape, number: int, text: bytes) -> None:
+    async def _apply_shard(self, shape: GatewayShape, number: int, shard: Shard) -> None:
         async with self._at_once:
             await self._stored(_key(shape, number))
-            await self._apply(manifests.shard_map(shape, number, text), names.ROUTE_MANAGER)
+            manifest = manifests.shard_map(shape, number, shard.text)
+            await self._apply(manifest, names.ROUTE_MANAGER, routing=shard.hash)
 
-    async def _apply(self, manifest: Mapping[str, Any], manager: str) -> LiveMap:
+    async def _apply(self, manifest: Mapping[str, Any], manager: str, routing: str | None = None) -> LiveMap:
+        """Apply a part of a ConfigMap, or the whole of one with the hash of its routing: that is not sent back."""
         metadata = manifest["metadata"]
         key = Key("ConfigMap", metadata["namespace"], metadata["name"])
         try:
             with self._sources.awaiting(key):
-                live = decode_map(await self._writer.apply(manifest, manager=manager))
+                answer = await self._writer.apply(manifest, manager=manager, metadata_only=routing is not None)
+                live = decode_map(answer) if routing is None else decode_shard(answer, routing)
                 self._sources.answered(key, live)
         except errors.FieldConflict as conflict:
             held = f"{key}: {', '.join(conflict.fields)} is held by {', '.join(conflict.managers)}"

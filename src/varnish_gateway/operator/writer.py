@@ -29,9 +29,9 @@ class Writer:
         except errors.NotFound:
             return None
 
-    async def apply(self, document: Mapping[str, Any], *, manager: str) -> bytes:
+    async def apply(self, document: Mapping[str, Any], *, manager: str, metadata_only: bool = False) -> bytes:
         self.counts[document["kind"], "apply"] += 1
-        return await self._client.apply(document, manager=manager)
+        return await self._client.apply(document, manager=manager, metadata_only=metadata_only)
 
     async def apply_status(self, document: Mapping[str, Any], *, manager: str) -> bytes:
         """Apply a status. It is ours to say, so what another manager wrote there gives way."""

@@ -4,9 +4,11 @@ import msgspec
 
 from varnish_gateway import api
 from varnish_gateway.api import Key
+from varnish_gateway.emit import manifests
 from varnish_gateway.emit.manifests import Installation
 from varnish_gateway.emit.routing import PER_SHARD, content_hash
 from varnish_gateway.ir import GatewayDelta, Parameters, UserVcl, UserVclUnavailable, wire
+from varnish_gateway.operator.live import decode_map, decode_shard
 from varnish_gateway.operator.plan import Plan
 
 LISTENERS = (wire.Listener(name="http", socket="http-80", port=80),)
@@ -117,3 +119,32 @@ def test_the_number_of_shards_in_use_is_kept_where_it_fits():
     assert len(made.shards) < 64
     made.keep_to(1)
     assert set(made.maps.values()) == {0}
+
+
+def test_what_is_stored_as_it_is_wanted_needs_no_look():
+    made = plan(with_routes=routes(*(f"r{number}" for number in range(PER_SHARD + 1))))
+    made.settle()
+    main, further = (Key("ConfigMap", "shop", name) for name in ("gw-vcl", "gw-vcl-1"))
+    stored = {
+        main: decode_map(_stored(manifests.routing_map(made.shape, made.shards[0].text, made.index()), made)),
+        further: decode_map(msgspec.json.encode(manifests.shard_map(made.shape, 1, made.shards[1].text))),
+    }
+    assert all(made.holds(key, live) for key, live in stored.items())
+    made.take(GatewayDelta(routes=routes("another")))
+    assert [key.name for key, live in stored.items() if not made.holds(key, live)]
+    made.gateway = gateway(generation=2)
+    assert not made.holds(main, stored[main])
+
+
+def test_the_answer_of_a_shard_without_its_text_says_the_same_as_with_it():
+    made = plan(with_routes=routes(*(f"r{number}" for number in range(PER_SHARD + 1))))
+    made.settle()
+    whole = manifests.shard_map(made.shape, 1, made.shards[1].text)
+    bare = {name: value for name, value in whole.items() if name != "data"}
+    assert decode_shard(msgspec.json.encode(bare), made.shards[1].hash) == decode_map(msgspec.json.encode(whole))
+
+
+def _stored(routing: dict, made: Plan) -> bytes:
+    """Return the main ConfigMap as both controllers together make it."""
+    vcl = manifests.config_map(made.shape, made.vcl, 1)
+    return msgspec.json.encode({**vcl, "data": {**vcl["data"], **routing["data"]}})
