@@ -18,12 +18,15 @@ pauses it, or takes a CRD away has an ``own_cluster``. The tests of a module may
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
+from apiserver.chaperones import Gateway
 from apiserver.cluster import Cluster
 from apiserver.operatorlab import Lab
 from apiserver.operators import Operator, gateway_class, put
+from varnish.places import open_place
 from varnish_gateway.kube.client import Client
 
 _turn = itertools.count(1)
@@ -81,3 +84,28 @@ def lab(cluster: Cluster, operator: Operator, namespace: str) -> Iterator[Lab]:
     """Have a namespace for the operator."""
     yield Lab(cluster, operator, namespace)
     put(cluster, gateway_class(operator.class_name))
+
+
+# -- for chaperones --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Give a directory that varnishd's unprivileged worker may enter."""
+    with open_place() as directory:
+        yield directory
+
+
+@pytest.fixture
+def gateway(cluster: Cluster, namespace: str) -> Gateway:
+    """Give a Gateway as its chaperone sees it."""
+    return Gateway(cluster, namespace)
+
+
+@pytest.fixture
+def other(cluster: Cluster, namespace: str) -> Iterator[str]:
+    """Give another namespace, which the chaperone may not read yet."""
+    name = f"{namespace}-other"
+    cluster.create_namespace(name)
+    yield name
+    cluster.clear_namespace(name)

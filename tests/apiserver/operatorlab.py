@@ -15,19 +15,7 @@ from varnish.waiting import until
 from varnish_gateway.emit.names import INFRA_HASH
 from varnish_gateway.ir import wire
 from varnish_gateway.kube.resources import RESOURCES
-
-KINDS = (
-    "ConfigMap",
-    "Deployment",
-    "HorizontalPodAutoscaler",
-    "PodDisruptionBudget",
-    "Role",
-    "RoleBinding",
-    "Secret",
-    "Service",
-    "ServiceAccount",
-)
-"""All kinds that the operator makes."""
+from varnish_gateway.operator.sources import OWNED
 
 
 class Lab:
@@ -92,7 +80,7 @@ class Lab:
         selector = "?labelSelector=app.kubernetes.io/managed-by=varnish-gateway"
         return [
             {**item, "kind": kind}
-            for kind in KINDS
+            for kind in OWNED
             for item in self.cluster.request("GET", self.path(kind) + selector)["items"]
         ]
 

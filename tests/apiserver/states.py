@@ -21,6 +21,7 @@ from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import wire
 from varnish_gateway.kube.resources import RESOURCES
+from varnish_gateway.operator.sources import OWNED, STATED
 from varnish_gateway.translate import Translator
 
 READ = (
@@ -33,20 +34,7 @@ READ = (
     api.Namespace,
     api.ConfigMap,
 )
-WRITTEN = (
-    "GatewayClass",
-    "Gateway",
-    "HTTPRoute",
-    "ConfigMap",
-    "Deployment",
-    "HorizontalPodAutoscaler",
-    "PodDisruptionBudget",
-    "Role",
-    "RoleBinding",
-    "Secret",
-    "Service",
-    "ServiceAccount",
-)
+WRITTEN = (*(kind.kind for kind in STATED), *OWNED)
 Document = dict[str, Any]
 State = dict[str, Any]
 

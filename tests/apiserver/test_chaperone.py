@@ -2,10 +2,9 @@
 
 import pytest
 
-from apiserver.chaperones import NAME, Chaperone, Gateway, index, pod_address, routing
+from apiserver.chaperones import NAME, Chaperone, index, pod_address, routing
 from apiserver.cluster import Refused
 from varnish.origins import Origin
-from varnish.places import open_place
 from varnish_gateway.emit.names import INDEX, MAIN_VCL, ROUTING
 from varnish_gateway.emit.vcl import main_vcl
 
@@ -31,26 +30,6 @@ def milk(address):
 @pytest.fixture
 def origins(tea, milk):
     return tea, milk
-
-
-@pytest.fixture
-def place():
-    with open_place() as directory:
-        yield directory
-
-
-@pytest.fixture
-def gateway(cluster, namespace):
-    return Gateway(cluster, namespace)
-
-
-@pytest.fixture
-def other(cluster, namespace):
-    """Another namespace, which the chaperone may not read yet."""
-    name = f"{namespace}-other"
-    cluster.create_namespace(name)
-    yield name
-    cluster.clear_namespace(name)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from apiserver.chaperones import Chaperone, Gateway, pod_address, routing
 from varnish import talk
 from varnish.origins import Origin
-from varnish.places import open_place
 from varnish.waiting import until_async
 from varnish_gateway.emit.names import MAIN_VCL, ROUTING
 
@@ -23,17 +22,6 @@ def origins():
         Origin("milk", address=address) as milk,
     ):
         yield tea.endpoint, milk.endpoint
-
-
-@pytest.fixture
-def place():
-    with open_place() as directory:
-        yield directory
-
-
-@pytest.fixture
-def gateway(cluster, namespace):
-    return Gateway(cluster, namespace)
 
 
 @pytest.fixture

@@ -49,14 +49,6 @@ async def watches(client, told):
 
 
 @pytest.fixture
-def other(cluster, namespace):
-    name = f"{namespace}-other"
-    cluster.create_namespace(name)
-    yield name
-    cluster.clear_namespace(name)
-
-
-@pytest.fixture
 def quickly(monkeypatch, cluster, namespace):
     """Give a Gateway, and little patience with namespaces that nobody names."""
     monkeypatch.setattr(slicewatch, "GRACE_SECONDS", 0.01)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from apiserver.cluster import Cluster
-from apiserver.operatorlab import KINDS, Lab
+from apiserver.operatorlab import Lab
 from apiserver.operators import GATEWAY_API, Operator, gateway, gateway_class, put, reference_grant, route, service
+from varnish_gateway.operator.sources import OWNED
 
 FINALIZER = "gateway-exists-finalizer.gateway.networking.k8s.io"
 
@@ -45,7 +46,7 @@ def place(collecting: Operator, request: pytest.FixtureRequest) -> Lab:
 def leftovers(lab: Lab) -> set[tuple[str, str]]:
     """Return what there is of the operator's, here and where the backend is."""
     places = (lab.namespace, f"{lab.namespace}-backends")
-    return {(kind, name) for kind in KINDS for place in places for name in lab.names(kind, place)}
+    return {(kind, name) for kind in OWNED for place in places for name in lab.names(kind, place)}
 
 
 # -- a Gateway -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from apiserver.cluster import Cluster
-from apiserver.operatorlab import KINDS, Lab
+from apiserver.operatorlab import Lab
 from apiserver.operators import Operator, gateway, gateway_class, parameters, put, route, service
 from apiserver.reflecting import Mirror, decode_thing
 from varnish.waiting import until, until_async
@@ -26,7 +26,7 @@ from varnish_gateway.kube.reflector import Reflector
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.live import LiveObject, decode_map
 from varnish_gateway.operator.routing import Routing
-from varnish_gateway.operator.sources import Sources
+from varnish_gateway.operator.sources import OWNED, Sources
 from varnish_gateway.operator.writer import Writer
 
 CONFIG_MAP = RESOURCES["ConfigMap"]
@@ -149,7 +149,7 @@ def test_a_gateway_that_goes_back_and_forth_between_operators_is_whole_in_the_en
 def is_whole(lab: Lab) -> bool:
     """Whether all objects of the Gateway are there, and of this class, and its route is routed."""
     made = {(one["kind"], one["metadata"]["name"]): one["metadata"] for one in lab.owned()}
-    expected = {kind for kind in KINDS if kind not in ("HorizontalPodAutoscaler", "PodDisruptionBudget")}
+    expected = {kind for kind in OWNED if kind not in ("HorizontalPodAutoscaler", "PodDisruptionBudget")}
     return (
         {kind for kind, _ in made} == expected
         and all(metadata["labels"][names.CLASS_LABEL] == lab.class_name for metadata in made.values())

@@ -16,7 +16,6 @@ import signal
 import socket
 import subprocess
 import threading
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +29,7 @@ from varnish.origins import Origin
 from varnish.places import open_place, replace
 from varnish.talk import Answer, Client
 from varnish.waiting import until
+from varnish_gateway.emit.routing import shard_of
 from varnish_gateway.ir import wire
 
 ROOT = Path(__file__).parents[2]
@@ -120,7 +120,7 @@ class Config:
 
     def _routing(self, shard: int) -> wire.Routing:
         def here(one: wire.Route) -> bool:
-            return zlib.crc32(f"{one.namespace}/{one.name}".encode()) % self.shards == shard
+            return shard_of(one.namespace, one.name, self.shards) == shard
 
         routes = tuple(one for one in self.routes if here(one))
         listeners = tuple(self.listeners) if shard == 0 else ()

@@ -35,7 +35,8 @@ def shard_of(namespace: str, name: str, shards: int) -> int:
 
 
 def _shard_of(key: str, shards: int) -> int:
-    return crc32(key.encode()) % shards
+    """Several shards leave the first one to the listeners: it lies beside the index, which every change writes."""
+    return 0 if shards == 1 else 1 + crc32(key.encode()) % (shards - 1)
 
 
 def endpoint_namespaces(routes: Iterable[wire.Route]) -> frozenset[str]:

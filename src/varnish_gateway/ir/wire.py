@@ -154,7 +154,7 @@ class Listener(Wire, frozen=True):
 
 
 class Routing(Wire, frozen=True):
-    """One shard. A route lives in shard crc32("namespace/name") modulo ``shards``."""
+    """One shard. Of several the first has the listeners, a route is in 1 + crc32("namespace/name") % (shards - 1)."""
 
     version: Literal[2]
     shard: int = 0

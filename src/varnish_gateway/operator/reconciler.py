@@ -72,7 +72,7 @@ class Reconciler:
     def take(self, batch: Batch) -> None:
         """Take in what changed; add what has to be done about it."""
         delta = self._translator.update(batch.inputs) if batch.inputs else ir.Delta()
-        self._take_inputs(batch.inputs)
+        self._take_inputs(batch.inputs, delta)
         for key, changes in delta.gateways.items():
             if changes is None:
                 self._drop(key)
@@ -91,10 +91,12 @@ class Reconciler:
         for gateway in batch.pods & self.plans.keys():
             self._probe_soon(gateway)
 
-    def _take_inputs(self, inputs: Mapping[Key, api.Object | None]) -> None:
+    def _take_inputs(self, inputs: Mapping[Key, api.Object | None], delta: ir.Delta) -> None:
         for key, obj in inputs.items():
             if isinstance(obj, api.Gateway) and key in self.plans:
                 self._take_gateway(key, obj)
+                if key not in delta.gateways:  # or its objects are made when these changes are taken in
+                    self._settle(key, self.plans[key])
             elif obj is None and key in self._hands.objects:  # a Service that stood in the way of ours
                 self._add("object", key)
 
@@ -132,7 +134,6 @@ class Reconciler:
         plan = self.plans[key]
         is_next = _age(plan.gateway) != _age(gateway)
         plan.gateway = gateway
-        self._settle(key, plan)
         if is_next:
             self._hands.statuses.verdicts.pop(key, None)  # it was about the one before
             self._add("routing", key)

@@ -65,6 +65,15 @@ def test_one_change_touches_one_shard():
     assert list(changed) == [shard_of("default", "r7", 16)]
 
 
+def test_the_first_of_several_shards_has_the_listeners_alone():
+    listener = wire.Listener(name="http", socket="http-80", port=80)
+    shards = Shards()
+    shards.update(listeners=(listener,), routes=routes(*(f"r{n}" for n in range(1000))))
+    first = msgspec.json.decode(shards.all()[0], type=wire.Routing)
+    assert (first.listeners, first.routes) == ((listener,), ())
+    assert set(decoded(shards.all())) == {f"r{n}" for n in range(1000)}
+
+
 def test_a_removed_route_is_gone():
     shards = Shards()
     shards.update(routes=routes("tea", "coffee"))
@@ -93,8 +102,8 @@ def test_a_route_at_the_boundary_does_not_reshuffle_everything():
 
 def test_large_routes_get_more_shards_so_that_each_fits_into_a_config_map():
     shards = Shards()
-    rule = wire.Rule(matches=(wire.Match(path=wire.PathMatch("exact", "/" + "x" * 300_000)),))
-    large = {key(f"r{n}"): replace(route(f"r{n}"), rules=(rule,)) for n in range(8)}
+    rule = wire.Rule(matches=(wire.Match(path=wire.PathMatch("exact", "/" + "x" * 90_000)),))
+    large = {key(f"r{n}"): replace(route(f"r{n}"), rules=(rule,)) for n in range(24)}
     changed = shards.update(routes=large)
     assert len(shards) > 1
     assert all(len(text) < BYTES_PER_SHARD + 1000 for text in changed.values())
