@@ -8,7 +8,13 @@ import msgspec
 from varnish_gateway.ir import wire
 
 DIRECTORY = Path(__file__).parent.parent / "docs" / "schema"
-DOCUMENTS = {"routing": wire.Routing, "index": wire.Index, "endpoints": wire.Endpoints, "manifest": wire.Manifest}
+DOCUMENTS = {
+    "routing": wire.Routing,
+    "index": wire.Index,
+    "endpoints": wire.Endpoints,
+    "manifest": wire.Manifest,
+    "tls": wire.Tls,
+}
 
 
 def schemas() -> dict[str, str]:

@@ -14,6 +14,7 @@ from varnish_gateway.ir.status import (
     RouteStatus,
     Status,
 )
+from varnish_gateway.ir.tls import Tls
 
 __all__ = [
     "Address",
@@ -32,6 +33,7 @@ __all__ = [
     "RouteStatus",
     "ServiceParameters",
     "Status",
+    "Tls",
     "UserVcl",
     "UserVclUnavailable",
 ]

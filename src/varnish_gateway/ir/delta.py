@@ -6,6 +6,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.ir import wire
 from varnish_gateway.ir.parameters import Parameters
 from varnish_gateway.ir.status import Status
+from varnish_gateway.ir.tls import Tls
 
 
 class UserVcl(Struct, frozen=True):
@@ -27,13 +28,14 @@ class GatewayDelta(Struct, kw_only=True):
 
     ``listeners`` are those that are to be served, and None where they did not change.
     ``parameters`` are None where they did not change, or can't be had now. ``user_vcl`` is
-    UNSET where it did not change and None where there is none. A route with the value None
-    is gone.
+    UNSET where it did not change and None where there is none. ``tls`` is None where it did
+    not change. A route with the value None is gone.
     """
 
     listeners: tuple[wire.Listener, ...] | None = None
     user_vcl: UserVcl | UserVclUnavailable | UnsetType | None = UNSET
     parameters: Parameters | None = None
+    tls: Tls | None = None
     routes: dict[Key, wire.Route | None] = field(default_factory=dict)
 
 

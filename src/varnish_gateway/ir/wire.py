@@ -1,11 +1,12 @@
 """The wire format: what travels from translation to the chaperone and on to ghost.
 
-Four documents, each JSON:
+Five documents, each JSON:
 
 - ``Routing``: one shard of the routes of a Gateway. Shard 0 also carries the listeners.
 - ``Index``: ``shards.json``, which names the shards of a large Gateway in a cluster.
 - ``Endpoints``: one shard of pools, each with the addresses that serve it.
 - ``Manifest``: ``ghost.json``, which names the shard files that are in force.
+- ``Tls``: ``tls.json``, which names the certificates that TLS is terminated with.
 
 This module is the only definition. ``docs/schema/*.json`` is generated from it, and the
 Rust side decodes every golden file with unknown fields denied. Absent means default;
@@ -192,3 +193,42 @@ class Manifest(Wire, frozen=True):
     id: str  # names this configuration; reload and readiness report it
     routing: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
+
+
+# -- TLS -------------------------------------------------------------------------------
+
+
+class Certificate(Wire, frozen=True):
+    """A certificate with its chain and its key (PEM), and the server names that it is for.
+
+    ``names`` are hostnames of listeners: "www.example.com", "*.example.com", or "*" for any.
+    Where several certificates of a port share a name, the client's abilities decide.
+    """
+
+    file: str  # named by content
+    names: tuple[str, ...]
+
+
+class ClientValidation(Wire, frozen=True):
+    """Client certificates have to be signed by one of these authorities.
+
+    ``insecure`` lets every client in, whatever it shows.
+    """
+
+    file: str  # PEM, named by content
+    insecure: bool = False
+
+
+class TlsPort(Wire, frozen=True):
+    """A port on which TLS ends. The first certificate is for clients that name nobody we know."""
+
+    port: int
+    certificates: tuple[Certificate, ...]
+    clients: ClientValidation | None = None
+
+
+class Tls(Wire, frozen=True):
+    """tls.json: files beside it, named by content, so an unchanged name is unchanged content."""
+
+    version: Literal[2]
+    ports: tuple[TlsPort, ...] = ()

@@ -1,0 +1,14 @@
+"""What TLS is terminated with."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from varnish_gateway.ir import wire
+
+
+class Tls(Struct, frozen=True):
+    """The ports of a Gateway that speak TLS, and the files that they name: certificates with keys, authorities."""
+
+    ports: tuple[wire.TlsPort, ...] = ()
+    files: Mapping[str, bytes] = {}
