@@ -17,7 +17,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -37,7 +36,8 @@ CURVES = ("secp256r1", "secp384r1", "secp521r1")
 WEAK_HASHES = ("md5", "sha1")
 FEWEST_CURVE_BITS = 224
 BEGIN = b"-----BEGIN CERTIFICATE-----"
-_FAULTS = (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature)
+_FAULTS = (Exception,)
+"""What is raised about bytes of a stranger's has nothing else in common, InvalidVersion and InternalError among it."""
 
 Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
 

@@ -1,6 +1,7 @@
 """What is made of certificates and keys, and what is refused. Nothing of a key is ever told."""
 
 import datetime as dt
+from base64 import b64encode
 
 import pytest
 from cryptography import x509
@@ -190,6 +191,15 @@ def test_no_bytes_are_a_fault_of_ours(data):
 
 
 EC_KEY = curve_key()
+
+
+def test_a_version_that_does_not_exist():
+    der = LEAF.certificate.public_bytes(Encoding.DER)
+    version = bytes.fromhex("a003020102")
+    assert version in der
+    text = b64encode(der.replace(version, bytes.fromhex("a003020150")))
+    crt = b"-----BEGIN CERTIFICATE-----\n" + text + b"\n-----END CERTIFICATE-----\n"
+    assert "holds no certificate" in str(certificate(crt, LEAF.private))
 
 
 def test_nothing_of_a_key_is_told():
