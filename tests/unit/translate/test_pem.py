@@ -34,7 +34,7 @@ def subjects(file: File | str) -> list[str]:
 
 def test_a_certificate_its_chain_and_its_key_are_one_file_named_by_content():
     file = certificate(LEAF.crt, LEAF.private)
-    assert file == named(pem(LEAF.certificate, MIDDLE.certificate) + LEAF.private, ".pem")
+    assert file == named(pem(LEAF.certificate, MIDDLE.certificate) + LEAF.private, ".pem", ("www.example.com",))
     assert file == certificate(LEAF.crt, LEAF.private)
     assert file.name != certificate(LEAF.own, LEAF.private).name
     assert file.name.endswith(".pem")
@@ -109,6 +109,14 @@ def test_parameters_before_a_key_on_a_curve_are_passed_over():
     parameters = b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
     former = private_pem(key, PrivateFormat.TraditionalOpenSSL)
     assert certificate(leaf.crt, parameters + former) == certificate(leaf.crt, leaf.private)
+
+
+def test_the_hosts_of_a_certificate_are_those_that_a_listener_can_have():
+    hosts = ("WWW.example.com", "*.example.com", "*", "a_b.example.com", "www.example.com", "x" * 300)
+    leaf = MIDDLE.issue("www.example.com", hosts=hosts)
+    assert certificate(leaf.crt, leaf.private).hosts == ("www.example.com", "*.example.com")
+    many = MIDDLE.issue("many", hosts=[f"h{number}.example.com" for number in range(150)])
+    assert len(certificate(many.crt, many.private).hosts) == 100
 
 
 # -- what is refused ----------------------------------------------------------------------------
