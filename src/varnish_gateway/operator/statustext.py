@@ -18,6 +18,8 @@ IsOurs = Callable[[Document], bool]
 
 PASSING = ("Pending", "AddressNotAssigned")
 """Reasons that are a matter of time, not of something that is wrong."""
+NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "OverlappingTLSConfig", "PartiallyInvalid")
+"""Conditions that are bad when they are true."""
 NOTHING = ir.RouteStatus(())
 
 
@@ -60,7 +62,7 @@ def told(condition: Mapping[str, Any]) -> tuple[str, str, str]:
 def _is_wrong(condition: Mapping[str, Any]) -> bool:
     if condition["reason"] in PASSING:
         return False
-    bad = "True" if condition["type"] in ("Conflicted", "OverlappingTLSConfig", "PartiallyInvalid") else "False"
+    bad = "True" if condition["type"] in NEGATIVE else "False"
     return bool(condition["status"] == bad)
 
 

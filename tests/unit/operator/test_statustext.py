@@ -122,3 +122,5 @@ def test_faults_are_what_a_person_should_notice():
     document = applied_status(gateway(status="False", message="why"), b"", NOW)
     assert [(c["type"], c["message"]) for c in faults(document)] == [("Accepted", "why"), ("Accepted", "")]
     assert not faults(applied_status(gateway(), b"", NOW))
+    insecure = {"type": "InsecureFrontendValidationMode", "status": "True", "reason": "x", "message": "everybody"}
+    assert faults({"conditions": [insecure]}) == [insecure]
