@@ -166,6 +166,7 @@ def _hosts(leaf: x509.Certificate) -> tuple[str, ...]:
 
 def _weakness(one: x509.Certificate) -> str | None:
     """Return what OpenSSL would not load. The signature of a self-signed one proves nothing anyway."""
+    _ = one.extensions  # raises where one of them is damaged, as OpenSSL does
     signed = one.signature_hash_algorithm
     if signed is not None and signed.name in WEAK_HASHES and not _is_self_signed(one):
         return f"a certificate in tls.crt is signed with {signed.name.upper()}; have it issued anew with SHA-256"
