@@ -29,6 +29,14 @@ def gateway(name: str = "gw", *listeners: dict, metadata: dict | None = None, **
     )
 
 
+def listener_set(
+    name: str = "set", *listeners: dict, namespace: str = "default", metadata: dict | None = None, parent: str = "gw"
+) -> api.ListenerSet:
+    wanted = listeners or ({"name": "http", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com"},)
+    spec = {"parentRef": {"name": parent, "namespace": "default"}, "listeners": wanted}
+    return obj("ListenerSet", name, namespace, metadata=metadata or {}, spec=spec)
+
+
 def route(name: str = "web", namespace: str = "default", *, metadata: dict | None = None, **spec) -> api.HTTPRoute:
     wanted = {
         "parentRefs": [{"name": "gw", "namespace": "default"}],
