@@ -133,7 +133,7 @@ def _among_others(listener: Listener, key: Key, gateway: Key, view: View) -> Lis
     if listener.conflict is not None:
         return listener
     port = view.winner(gateway_port(gateway, listener.port))
-    if port is not None and listener.family not in ("", port.family):
+    if port is not None and port.holder != key and listener.family not in ("", port.family):
         message = f"port {listener.port} of {gateway} has listeners of a protocol that can't share it; choose another"
         return listeners.conflict_with_others(listener, Problem("ProtocolConflict", message))
     if listener.refused is not None:
