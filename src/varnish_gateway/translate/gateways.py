@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct
 
 from varnish_gateway import api, ir
-from varnish_gateway.translate import addresses, classes, listeners, owners
+from varnish_gateway.translate import addresses, classes, clientvalidation, listeners, owners, tls
 from varnish_gateway.translate.claims import Claim, machine_port
 from varnish_gateway.translate.conditions import Problem, positive, unprogrammed
+from varnish_gateway.translate.grants import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from varnish_gateway.api import Key
-    from varnish_gateway.api.gateway_networking import RouteNamespaces
+    from varnish_gateway.api.gateway_networking import Frontend, RouteNamespaces
     from varnish_gateway.translate.listeners import Listener
     from varnish_gateway.translate.options import Options
     from varnish_gateway.translate.parameters import Configured
@@ -40,6 +41,9 @@ class Draft(Struct, frozen=True):
     refused: Problem | None  # Accepted
     unserved: Problem | None  # no listener is served, whatever it asks for
     unusable: Problem | None  # Programmed
+    frontend: Frontend
+    material: tls.Material
+    is_insecure: bool = False  # clients are let in somewhere without a certificate that was asked for
 
 
 class Settled(Struct, frozen=True):
@@ -63,7 +67,7 @@ def draft(key: Key, options: Options, view: View) -> Draft | None:
         found = classes.ASSUMED
     if found is None:
         return None
-    judged = listeners.judge(gateway.spec.listeners, reserved_ports=options.reserved_ports)
+    judged, material = _secured(gateway, options, view)
     refused = _refusal(gateway, options)
     if refused is not None:
         judged = tuple(listeners.refuse(listener, refused) for listener in judged)
@@ -77,7 +81,18 @@ def draft(key: Key, options: Options, view: View) -> Draft | None:
         refused=refused or found.configured.problem,
         unserved=refused,
         unusable=addresses.unusable(gateway, options, found.configured.parameters),
+        frontend=gateway.spec.tls.frontend,
+        material=material,
+        is_insecure=clientvalidation.is_insecure(gateway.spec.tls.frontend),
     )
+
+
+def _secured(gateway: api.Gateway, options: Options, view: View) -> tls.Secured:
+    """Return the listeners, judged, with their certificates."""
+    spec, owner = gateway.spec, Owner(gateway.kind, gateway.metadata.namespace)
+    judged = listeners.judge(spec.listeners, reserved_ports=options.reserved_ports)
+    asked = [tls.Asked(listener, of.tls, owner) for listener, of in zip(judged, spec.listeners, strict=True)]
+    return tls.secure(asked, spec.tls.frontend, owner, view, options.tls_limit)
 
 
 def settle(key: Key, options: Options, view: View) -> Settled | None:
@@ -109,7 +124,7 @@ def status_of(gateway: Settled, attached: Mapping[str, int], listener_sets: int)
     unusable = Problem("Invalid", refused.message) if refused else gateway.draft.unusable
     return ir.GatewayStatus(
         addresses=(),
-        conditions=(accepted, unprogrammed(unusable, generation), _resolved(gateway)),
+        conditions=(accepted, unprogrammed(unusable, generation), _resolved(gateway), *_insecure(gateway)),
         listeners=tuple(
             listeners.status_of(listener, attached.get(listener.name, 0), generation) for listener in gateway.listeners
         ),
@@ -141,3 +156,10 @@ def _resolved(gateway: Settled) -> ir.Condition:
     seen = f"see the conditions of: {owners.names(unresolved)}"
     problem = Problem("ListenersNotResolved", seen) if unresolved else None
     return positive("ResolvedRefs", problem, gateway.draft.generation)
+
+
+def _insecure(gateway: Settled) -> Iterator[ir.Condition]:
+    if gateway.draft.is_insecure:
+        message = "tls.frontend: AllowInsecureFallback lets clients in whatever certificate they show"
+        kind, reason = "InsecureFrontendValidationMode", "ConfigurationChanged"
+        yield ir.Condition(kind, "True", reason, message, gateway.draft.generation)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from varnish_gateway import api, ir
 from varnish_gateway.api.gateway_networking import GROUP
-from varnish_gateway.translate import gateways, listeners, namespaces, owners
+from varnish_gateway.translate import gateways, listeners, namespaces, owners, tls
 from varnish_gateway.translate.claims import Claim, gateway_hostname, gateway_port
 from varnish_gateway.translate.conditions import Problem, unprogrammed
+from varnish_gateway.translate.grants import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,7 @@ class SetDraft(Struct, frozen=True):
     created: int
     listeners: tuple[Listener, ...] = ()
     refused: Problem | None = None  # Accepted
+    material: tls.Material = tls.Material()
 
 
 class SettledSet(Struct, frozen=True):
@@ -73,7 +75,9 @@ def settle(key: Key, options: Options, view: View) -> SettledSet | None:
     found = view.set_draft(key)
     if found is None:
         return None
-    settled = (_among_others(listener, key, found.gateway, view) for listener in found.listeners)
+    crowded = view.crowded(key) if found.material.certificates else ()
+    roomy = (_without_room(listener) if listener.id in crowded else listener for listener in found.listeners)
+    settled = (_among_others(listener, key, found.gateway, view) for listener in roomy)
     if options.one_machine:
         settled = (gateways.on_machine(listener, found.gateway, view) for listener in settled)
     return SettledSet(key, tuple(settled), found)
@@ -111,18 +115,32 @@ def _attached(found: api.ListenerSet, parent: gateways.Draft, options: Options, 
     if not namespaces.allowed(parent.allowed_listeners, owner=gateway.namespace, guest=own.namespace, view=view):
         message = f"allowedListeners of {gateway} permits no ListenerSet from namespace {own.namespace}"
         return _detached(found, parent.created, Problem("NotAllowed", message))
-    judged = listeners.judge(
-        found.spec.listeners, reserved_ports=options.reserved_ports, prefix=f"{own.namespace}/{own.name}/"
-    )
+    judged, material = _secured(found, parent, options, view)
     if parent.unserved is not None:
         refusal = Problem("Invalid", f"{gateway} is not accepted, see its conditions")
         judged = tuple(listeners.refuse(listener, refusal) for listener in judged)
     refused = parent.refused and Problem("ParentNotAccepted", f"{gateway} is not accepted, see its conditions")
-    return SetDraft(gateway, parent.created, own.generation, found.created, judged, refused)
+    return SetDraft(gateway, parent.created, own.generation, found.created, judged, refused, material)
+
+
+def _secured(found: api.ListenerSet, parent: gateways.Draft, options: Options, view: View) -> tls.Secured:
+    """Return the listeners, judged, with their certificates. What clients have to show is for the Gateway to say."""
+    own, specs = found.metadata, found.spec.listeners
+    judged = listeners.judge(specs, reserved_ports=options.reserved_ports, prefix=f"{own.namespace}/{own.name}/")
+    owner = Owner(found.kind, own.namespace)
+    asked = [tls.Asked(listener, spec.tls, owner) for listener, spec in zip(judged, specs, strict=True)]
+    return tls.secure(asked, parent.frontend, Owner("Gateway", found.gateway.namespace), view, None)
 
 
 def _detached(found: api.ListenerSet, gateway_created: int, problem: Problem) -> SetDraft:
     return SetDraft(found.gateway, gateway_created, found.metadata.generation, found.created, (), problem)
+
+
+def _without_room(listener: Listener) -> Listener:
+    if not listener.is_served:
+        return listener
+    message = "its certificates have no room beside those of other listeners; use another Gateway for some of them"
+    return structs.replace(listener, unserved=Problem("Invalid", message))
 
 
 def _among_others(listener: Listener, key: Key, gateway: Key, view: View) -> Listener:

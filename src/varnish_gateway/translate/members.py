@@ -1,7 +1,7 @@
 """Which ListenerSets belong to which Gateway.
 
 In:   ListenerSets as they are settled.
-Out:  the listeners that a Gateway has from them, and how many of them are accepted.
+Out:  the ListenerSets of a Gateway, and how many of them are accepted.
 """
 
 from __future__ import annotations
@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from varnish_gateway.translate import owners
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from varnish_gateway.api import Key
-    from varnish_gateway.ir import wire
     from varnish_gateway.translate.listenersets import SettledSet
 
 
@@ -40,7 +37,6 @@ class Members:
                 del self._sets[gateway], self.accepted[gateway]
         return concerned
 
-    def served(self, gateway: Key) -> Iterator[wire.Listener]:
-        """Yield the listeners that a Gateway serves for its ListenerSets."""
-        for _, found in sorted(self._sets.get(gateway, {}).items()):
-            yield from owners.served(found.listeners)
+    def of(self, gateway: Key) -> list[SettledSet]:
+        """Return the ListenerSets of a Gateway, by name."""
+        return [found for _, found in sorted(self._sets.get(gateway, {}).items())]

@@ -1,29 +1,23 @@
 """What Gateways and ListenerSets have in common: they have listeners.
 
 In:   the listeners of one owner, judged.
-Out:  what is served of them, what they claim, and whether the owner is accepted with them.
+Out:  what they claim, and whether the owner is accepted with them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from varnish_gateway.ir import Condition, wire
+from varnish_gateway.ir import Condition
 from varnish_gateway.translate.claims import gateway_hostname, gateway_port, machine_port
 from varnish_gateway.translate.conditions import Problem, positive
-from varnish_gateway.translate.listeners import to_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
     from varnish_gateway.api import Key
     from varnish_gateway.translate.claims import Claim
     from varnish_gateway.translate.listeners import Listener
-
-
-def served(of: Iterable[Listener]) -> Iterator[wire.Listener]:
-    """Yield the listeners that are to be served."""
-    return (to_wire(listener) for listener in of if listener.refused is None)
 
 
 def claims_of(of: Iterable[Listener], gateway: Key, claim: Claim, on_a_machine: Claim) -> dict[Key, Claim]:
@@ -61,4 +55,4 @@ def names(of: Collection[Listener]) -> str:
 
 
 def _faulty(of: Iterable[Listener]) -> list[Listener]:
-    return [listener for listener in of if listener.refused is not None]
+    return [listener for listener in of if not listener.is_served]

@@ -109,9 +109,7 @@ def _counted(taken: Mapping[Key, Mapping[str, Attached]]) -> Iterator[tuple[Key,
 
 def _route(route: api.HTTPRoute, rules: Rules, taken: Mapping[str, Attached]) -> wire.Route | None:
     attachments = tuple(
-        wire.Attachment(listener=name, hostnames=by.hostnames)
-        for name, by in taken.items()
-        if by.listener.refused is None
+        wire.Attachment(listener=name, hostnames=by.hostnames) for name, by in taken.items() if by.listener.is_served
     )
     if not attachments:
         return None
@@ -141,7 +139,7 @@ def _unserved(answer: Answer) -> str:
     """Return a hint where a listener takes the route but is not served itself."""
     if isinstance(answer, Problem):
         return ""
-    unserved = ", ".join(by.listener.name for by in answer if by.listener.refused is not None)
+    unserved = ", ".join(by.listener.name for by in answer if not by.listener.is_served)
     return f"not served, see the listener's own conditions: {unserved}" if unserved else ""
 
 

@@ -17,19 +17,20 @@ from msgspec import UNSET
 
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
-from varnish_gateway.translate import gateways, listenersets, owners
+from varnish_gateway.translate import gateways, listenersets
+from varnish_gateway.translate.assembly import Served, add_served, assemble
 from varnish_gateway.translate.claims import Claims
 from varnish_gateway.translate.classes import translate_class
 from varnish_gateway.translate.layer import Layer
 from varnish_gateway.translate.members import Members
 from varnish_gateway.translate.options import Options, Settings
+from varnish_gateway.translate.rooms import Rooms
 from varnish_gateway.translate.routes import Translated, translate_route
 from varnish_gateway.translate.view import CLASS, DRAFT, SET_DRAFT, SETTLED, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from varnish_gateway.ir import wire
     from varnish_gateway.translate.gateways import Settled
 
 NO_ROUTES = Translated({}, frozenset(), ir.RouteStatus(()))
@@ -43,7 +44,8 @@ class Translator:
         store = self._store = Store()
         self._claims = Claims()
         self._members = Members()
-        self._served: dict[Key, tuple[wire.Listener, ...]] = {}
+        self._rooms = Rooms(options.tls_limit)
+        self._served: dict[Key, Served] = {}
         self._attached: dict[Key, Counter[str]] = {}
         self._statuses: dict[Key, ir.Status] = {}
         self._classes = Layer("GatewayClass", store, lambda key, view: translate_class(key, options, view))
@@ -58,6 +60,7 @@ class Translator:
         store.settled = self._settled.values
         store.sets = self._sets.values
         store.winners = self._claims.winners
+        store.crowded = self._rooms.crowded
 
     def update(self, changed_objects: Mapping[Key, api.Object | None]) -> ir.Delta:
         """Take in changed objects; return what changed with them."""
@@ -69,9 +72,12 @@ class Translator:
         for key, (_, draft) in self._drafts.update(changed).items():
             changed.append(key._replace(kind=DRAFT))
             changed.extend(self._claims.claim(key, gateways.claims_of(key, draft)))
+            self._rooms.touch(key)
         for key, (_, set_draft) in self._set_drafts.update(changed).items():
             changed.append(key._replace(kind=SET_DRAFT))
             changed.extend(self._claims.claim(key, listenersets.claims_of(key, set_draft)))
+            self._rooms.put(key, set_draft)
+        changed.extend(self._rooms.settle(self._drafts.values))
         stale = {**self._settle_gateways(delta, changed), **self._settle_sets(changed)}
         for key in stale:
             self._serve(delta, key)
@@ -106,18 +112,16 @@ class Translator:
         return stale
 
     def _serve(self, delta: ir.Delta, key: Key) -> None:
-        """Say which listeners a Gateway has to serve, its own and those of its ListenerSets, where they are others."""
+        """Say what a Gateway has to serve, its own and for its ListenerSets, where that is other than before."""
         gateway = self._settled.values.get(key)
+        before = self._served.pop(key, None)
         if gateway is None:
-            self._served.pop(key, None)
             return
-        listeners = (*owners.served(gateway.listeners), *self._members.served(key))
-        if listeners == self._served.get(key):
-            return
-        self._served[key] = listeners
-        changes = delta.gateways.setdefault(key, ir.GatewayDelta())
-        if changes is not None:
-            changes.listeners = listeners
+        after = self._served[key] = assemble(gateway, self._members.of(key))
+        if after != before:
+            changes = delta.gateways.setdefault(key, ir.GatewayDelta())
+            assert changes is not None  # noqa: S101 - for the type checker: it is there
+            add_served(changes, before, after)
 
     def _state(self, delta: ir.Delta, key: Key, status: ir.Status | None) -> None:
         if status == self._statuses.get(key):

@@ -11,13 +11,14 @@ that are claimed have keys of their own: see claims.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from varnish_gateway import api
 from varnish_gateway.api import Key
+from varnish_gateway.translate import rooms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from varnish_gateway.translate.claims import Claim
     from varnish_gateway.translate.classes import Class
@@ -33,6 +34,7 @@ SETTLED = {"Gateway": "settled Gateway", "ListenerSet": "settled ListenerSet"}
 EVERY = "*"
 
 T = TypeVar("T", bound=api.Object)
+R = TypeVar("R")
 
 
 class Store:
@@ -42,12 +44,14 @@ class Store:
         self.objects: dict[Key, api.Object] = {}
         self.grants: dict[str, dict[Key, api.ReferenceGrant]] = {}
         self.class_objects = 0
+        self.judgements: dict[Key, dict[Callable[..., Any], Any]] = {}
         self.classes: Mapping[Key, Class] = {}
         self.drafts: Mapping[Key, Draft] = {}
         self.set_drafts: Mapping[Key, SetDraft] = {}
         self.settled: Mapping[Key, Settled] = {}
         self.sets: Mapping[Key, SettledSet] = {}
         self.winners: Mapping[Key, Claim] = {}
+        self.crowded: Mapping[Key, frozenset[str]] = {}
 
     def put(self, key: Key, obj: api.Object | None) -> Iterable[Key]:
         """Take in one change; return the keys under which it can have been looked up."""
@@ -55,6 +59,7 @@ class Store:
         if before == obj:  # only its status changed, which we don't read
             return
         self.objects.pop(key, None)
+        self.judgements.pop(key, None)
         if obj is not None:
             self.objects[key] = obj
         yield key
@@ -83,6 +88,16 @@ class View:
         key = Key(wanted.kind, namespace, name)
         self.seen.add(key)
         return cast("T | None", self._store.objects.get(key))
+
+    def judged(self, wanted: type[T], namespace: str, name: str, judge: Callable[[T], R]) -> R | None:
+        """Return what a pure function makes of an object; the same object is judged once."""
+        found = self.find(wanted, namespace, name)
+        if found is None:
+            return None
+        known = self._store.judgements.setdefault(Key(wanted.kind, namespace, name), {})
+        if judge not in known:
+            known[judge] = judge(found)
+        return cast("R", known[judge])
 
     def grants(self, namespace: str) -> Iterable[api.ReferenceGrant]:
         """Return every ReferenceGrant of a namespace."""
@@ -119,6 +134,11 @@ class View:
         """Return the claim that goes before all others on a place."""
         self.seen.add(place)
         return self._store.winners.get(place)
+
+    def crowded(self, key: Key) -> frozenset[str]:
+        """Return the listeners of a ListenerSet whose certificates have no room."""
+        self.seen.add(rooms.place(key))
+        return self._store.crowded.get(key, rooms.NOBODY)
 
     def parent(self, key: Key) -> Parent | None:
         """Return a Gateway or ListenerSet as routes see it, if it is ours."""
