@@ -84,6 +84,11 @@ dist: setup ## a wheel of the control plane and the VMOD, in dist/
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --quiet --release --locked --out dist
 	@cp $(VMOD) dist/
 
+.PHONY: images
+images: build/packages $(VENV)/installed build/schemas ## the images of the operator and the gateway, in build/images/
+	@tools/install_packages.sh mmdebstrap buildah runc
+	@$(BIN)/python tools/build_images.py
+
 # -- checks ------------------------------------------------------------------------------
 
 .PHONY: check
