@@ -16,8 +16,11 @@ import pytest
 import yaml
 
 from apiserver.cluster import ADMIN, Cluster, Document, Refused
+from varnish_gateway.api import Key
 from varnish_gateway.emit.manifests.objects import bindings, objects
+from varnish_gateway.emit.manifests.secret import secret
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
+from varnish_gateway.ir import Tls
 from varnish_gateway.kube.resources import RESOURCES
 
 ROOT = Path(__file__).parents[2]
@@ -213,7 +216,9 @@ def apply_gateway(cluster: Cluster, operator: Account, namespace: str, backends:
     made = cluster.request("POST", f"/apis/{GATEWAY_API}/v1/namespaces/{namespace}/gateways", gateway)
     shape = GatewayShape(namespace=namespace, name="cafe", uid=made["metadata"]["uid"], class_name="varnish")
     installation = Installation(image="gateway")
-    for key, manifest in {**objects(shape, installation), **bindings(shape, (backends,), installation)}.items():
+    sealed = {Key("Secret", namespace, "cafe-tls"): secret(shape, Tls())}
+    made_of = {**objects(shape, installation), **sealed, **bindings(shape, (backends,), installation)}
+    for key, manifest in made_of.items():
         path = RESOURCES[key.kind].path(key.namespace, key.name) + "?fieldManager=varnish-gateway"
         cluster.request("PATCH", path, manifest, content_type="application/apply-patch+yaml", token=token)
 

@@ -3,15 +3,20 @@
 A case is a directory ``<kind>-<what>``: ``in.yaml`` holds the objects, ``options.yaml``
 (where there is one) settings of the translator other than those of one machine. The cases
 ``manifests-…`` are about what comes of a Gateway in a cluster: see test_manifests.py.
+Certificates are made when they are needed: ``${crt NAME}`` and ``${key NAME}`` are the halves of
+one, ``${ca NAME}`` is an authority. The same name gives the same bytes, so files have stable names.
 ``pytest --update-golden`` writes out.yaml; read the difference before you commit it.
 """
 
+import re
+from base64 import b64encode
 from pathlib import Path
 
 import msgspec
 import pytest
 import yaml
 
+import certificates
 from varnish_gateway import api, ir
 from varnish_gateway._ghost import check_routing
 from varnish_gateway.ir import wire
@@ -25,22 +30,29 @@ REASONS = {
         "Accepted False HostnameConflict",
         "Accepted False InvalidParameters",
         "Accepted False ListenersNotValid",
+        "Accepted False NoValidCACertificate",
         "Accepted False PortUnavailable",
         "Accepted False ProtocolConflict",
         "Accepted False UnsupportedAddress",
         "Accepted False UnsupportedProtocol",
+        "Accepted False UnsupportedValue",
         "Accepted True Accepted",
         "Accepted True ListenersNotValid",
         "Conflicted False NoConflicts",
         "Conflicted True HostnameConflict",
         "Conflicted True ProtocolConflict",
+        "InsecureFrontendValidationMode True ConfigurationChanged",
         "Programmed False AddressNotUsable",
         "Programmed False HostnameConflict",
         "Programmed False Invalid",
         "Programmed False ProtocolConflict",
         "Programmed Unknown Pending",
+        "ResolvedRefs False InvalidCACertificateKind",
+        "ResolvedRefs False InvalidCACertificateRef",
+        "ResolvedRefs False InvalidCertificateRef",
         "ResolvedRefs False InvalidRouteKinds",
         "ResolvedRefs False ListenersNotResolved",
+        "ResolvedRefs False RefNotPermitted",
         "ResolvedRefs True ResolvedRefs",
     },
     "GatewayClass": {
@@ -89,8 +101,21 @@ def test_every_case_says_what_it_is_about() -> None:
 def translate(case: Path) -> ir.Delta:
     options = case.with_name("options.yaml")
     settings = yaml.safe_load(options.read_text()) if options.exists() else {}
-    objects = [api.decode(document) for document in yaml.safe_load_all(case.read_text()) if document]
+    objects = [api.decode(document) for document in yaml.safe_load_all(filled(case.read_text())) if document]
     return Translator(**ONE_MACHINE | settings).update({api.key_of(obj): obj for obj in objects})
+
+
+def filled(text: str) -> str:
+    """Return the text of a case with its certificates."""
+
+    def fill(found: re.Match[str]) -> str:
+        what, name = found[1], found[2]
+        if what == "ca":
+            return certificates.authority(name).own.decode().replace("\n", "\\n")
+        made = certificates.authority("root").issue(name)
+        return b64encode(made.crt if what == "crt" else made.private).decode()
+
+    return re.sub(r"\$\{(crt|key|ca) ([^}]+)\}", fill, text)
 
 
 def plain(delta: ir.Delta) -> dict:
@@ -105,6 +130,7 @@ def plain_gateway(gateway: ir.GatewayDelta) -> dict:
         "listeners": gateway.listeners,
         "userVcl": gateway.user_vcl,
         "parameters": gateway.parameters,
+        **({"tls": {"ports": gateway.tls.ports, "files": sorted(gateway.tls.files)}} if gateway.tls else {}),
         "routes": {str(key): gateway.routes[key] for key in sorted(gateway.routes)},
     }
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from golden.shapes import INSTALLATION, documents, shape_of
-from varnish_gateway import api
+from varnish_gateway import api, ir
 from varnish_gateway.emit import manifests
 
 CASES = sorted(Path(__file__).parent.glob("manifests-*/in.yaml"))
@@ -34,6 +34,7 @@ def made_of(case: Path) -> list[dict]:
     shape = shape_of(objects)
     return [
         *manifests.objects(shape, INSTALLATION).values(),
+        manifests.secret(shape, ir.Tls()),
         *manifests.bindings(shape, ("shop", "stock"), INSTALLATION).values(),
         manifests.config_map(shape, "vcl 4.1;\n", 1),
         manifests.routing_map(shape, b'{"version":2}\n', b'{"version":2,"shards":["","0123456789abcdef"]}'),

@@ -18,12 +18,14 @@ class Told:
         self.listeners: dict[api.Key, tuple[wire.Listener, ...]] = {}
         self.user_vcl: dict[api.Key, object] = {}
         self.parameters: dict[api.Key, ir.Parameters] = {}
+        self.tls: dict[api.Key, ir.Tls] = {}
         self.routes: dict[api.Key, dict[api.Key, wire.Route]] = {}
 
     def read(self, delta: ir.Delta) -> None:
         self.statuses = merged(self.statuses, delta.statuses)
         for key, changes in delta.gateways.items():
-            for known in (self.listeners, self.user_vcl, self.parameters, self.routes) if changes is None else ():
+            told = (self.listeners, self.user_vcl, self.parameters, self.routes, self.tls)
+            for known in told if changes is None else ():
                 known.pop(key, None)
             if changes is not None:
                 self.read_gateway(key, changes)
@@ -35,6 +37,7 @@ class Told:
             self.user_vcl[key] = changes.user_vcl
         if changes.parameters is not None:
             self.parameters[key] = changes.parameters
+        self.tls[key] = changes.tls or self.tls.get(key, ir.Tls())
         self.routes[key] = merged(self.routes.get(key, {}), changes.routes)
 
 
@@ -58,6 +61,7 @@ def test_incremental_equals_from_scratch(updates: list[Changes], given_options: 
         assert told.listeners == scratch.listeners
         assert told.user_vcl == scratch.user_vcl
         assert told.routes == scratch.routes
+        assert told.tls == scratch.tls
         # Parameters that can't be had now stay what they were.
         assert scratch.parameters.items() <= told.parameters.items()
 

@@ -1,11 +1,13 @@
 """Attachment and grants against naive readings of the specification."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from hypothesis import given
 
 from property.translate_worlds import CONCRETE, Changes, options, worlds
 from varnish_gateway import api, ir
+from varnish_gateway.api.gateway_networking import ObjectReference
 from varnish_gateway.translate import Translator
 
 
@@ -42,7 +44,7 @@ def attaches(world: Changes, gateway: api.Gateway, listener, route: api.HTTPRout
     return (
         named
         and servable
-        and listener.protocol == "HTTP"
+        and listener.protocol in ("HTTP", "HTTPS")
         and allowed(world, listener, route)
         and meet(listener.hostname, route.spec.hostnames)
     )
@@ -74,7 +76,47 @@ def test_no_traffic_crosses_a_namespace_without_a_grant(world: Changes, given_op
         for route in gateway.routes.values():
             for backend in (backend for rule in route.rules for backend in rule.backends):
                 if backend.service is not None:
-                    assert reachable(world, route.namespace, *backend.service.split("/"))
+                    namespace, name = backend.service.split("/")
+                    target = api.Key("Service", namespace, name)
+                    assert reachable(world, "HTTPRoute", route.namespace, target)
+
+
+@given(worlds, options)
+def test_every_tls_listener_has_a_certificate_that_it_may_use(world: Changes, given_options: dict) -> None:
+    delta = Translator(**given_options).update(world)
+    for key, gateway in delta.gateways.items():
+        ports = {port.port: port for port in gateway.tls.ports} if gateway.tls else {}
+        served = {listener.name: listener for listener in gateway.listeners if listener.scheme == "https"}
+        assert ports.keys() == {listener.port for listener in served.values()}
+        for spec in world[key].spec.listeners:
+            if spec.name in served:
+                found = files_of(world, spec.tls.certificate_refs, "default")
+                hostname = served[spec.name].hostname
+                shown = {one.file for one in ports[spec.port].certificates if hostname in one.names}
+                assert shown, "it has one"
+                assert {gateway.tls.files[name] for name in shown} <= found
+
+
+@given(worlds, options)
+def test_clients_are_validated_wherever_that_is_asked_for(world: Changes, given_options: dict) -> None:
+    delta = Translator(**given_options).update(world)
+    for key, gateway in delta.gateways.items():
+        for port in gateway.tls.ports if gateway.tls else ():
+            asked = world[key].spec.tls.frontend.validation(port.port)
+            assert (port.clients is None) == (asked is None)
+            if asked is not None:
+                assert port.clients.insecure == (asked.mode == "AllowInsecureFallback")
+                (ref,) = asked.ca_certificate_refs
+                target = api.Key("ConfigMap", ref.namespace or "default", ref.name)
+                assert reachable(world, "Gateway", "default", target)
+                assert gateway.tls.files[port.clients.file].decode() == world[target].data["ca.crt"]
+
+
+def files_of(world: Changes, refs: Iterable[ObjectReference], namespace: str) -> set[bytes]:
+    """Return the files of the certificates that may be used."""
+    targets = [api.Key("Secret", ref.namespace or namespace, ref.name) for ref in refs]
+    found = [world[key] for key in targets if key in world and reachable(world, "Gateway", namespace, key)]
+    return {one.value("tls.crt") + one.value("tls.key") for one in found if len(one.data) == 2}
 
 
 @given(worlds, options)
@@ -88,11 +130,11 @@ def test_no_route_is_served_where_it_is_not_allowed(world: Changes, given_option
                 assert attachment.listener in {listener.name for listener in gateway.listeners}
 
 
-def reachable(world: Changes, route_namespace: str, namespace: str, service: str) -> bool:
-    return namespace == route_namespace or any(
-        obj.metadata.namespace == namespace
-        and any(source.namespace == route_namespace for source in obj.spec.from_)
-        and any(target.name in (None, service) for target in obj.spec.to)
+def reachable(world: Changes, kind: str, namespace: str, wanted: api.Key) -> bool:
+    return namespace == wanted.namespace or any(
+        obj.metadata.namespace == wanted.namespace
+        and any((source.kind, source.namespace) == (kind, namespace) for source in obj.spec.from_)
+        and any(target.kind == wanted.kind and target.name in (None, wanted.name) for target in obj.spec.to)
         for obj in world.values()
         if isinstance(obj, api.ReferenceGrant)
     )

@@ -6,6 +6,7 @@ other often.
 
 from hypothesis import strategies as st
 
+import certificates
 from unit.translate.objects import GATEWAY_API, obj
 from varnish_gateway import api
 
@@ -60,12 +61,48 @@ config_maps = st.builds(
     lambda data: obj("ConfigMap", "vcl", "default", group="", data=data),
     st.sampled_from(({}, {"user.vcl": "one"}, {"user.vcl": "two"})),
 )
+ROOT = certificates.authority("root")
+CERTIFIED = [ROOT.issue(name) for name in ("one", "two")]
+SECRETS = (*(one.secret("", "")["data"] for one in CERTIFIED), {"tls.crt": "eA==", "tls.key": "eA=="}, {})
+secrets = st.builds(
+    lambda name, namespace, data, kind: obj("Secret", name, namespace, group="", data=data, type=kind),
+    st.sampled_from(("cert", "other")),
+    namespaces,
+    mostly(*SECRETS),
+    mostly("kubernetes.io/tls", "Opaque"),
+)
+authorities = st.builds(
+    lambda namespace, data: obj("ConfigMap", "ca", namespace, group="", data=data),
+    namespaces,
+    mostly({"ca.crt": ROOT.own.decode()}, {"ca.crt": CERTIFIED[0].own.decode()}, {"ca.crt": "x"}, {}),
+)
+certificate_refs = st.builds(
+    lambda name, namespace: without_none(name=name, namespace=namespace),
+    st.sampled_from(("cert", "other")),
+    mostly(None, "team"),
+)
+validations = st.builds(
+    lambda namespace, mode: {
+        "validation": {
+            "mode": mode,
+            "caCertificateRefs": [without_none(group="", kind="ConfigMap", name="ca", namespace=namespace)],
+        }
+    },
+    mostly(None, "team"),
+    mostly("AllowValidOnly", "AllowInsecureFallback"),
+)
+frontends = st.builds(
+    lambda default, own: {"default": default, "perPort": [{"port": 81, "tls": own}]},
+    mostly({}, {}) | validations,
+    mostly({}, {}) | validations,
+)
 listeners = st.builds(
-    lambda name, port, protocol, hostname, source: (
+    lambda name, port, protocol, hostname, source, refs: (
         {
             "name": name,
             "protocol": protocol,
             "port": port,
+            "tls": {"certificateRefs": refs},
             "allowedRoutes": {
                 "namespaces": {"from": source, "selector": {"matchLabels": {"tier": "web"}}},
             },
@@ -74,23 +111,25 @@ listeners = st.builds(
     ),
     st.sampled_from(("one", "two", "three")),
     st.sampled_from((80, 80, 81, 81, 82, 82, 83, 83, 6082)),
-    mostly("HTTP", "HTTPS"),
+    mostly("HTTP", "HTTPS", "HTTPS"),
     maybe_hostname,
     st.sampled_from(("All", "All", "Same", "Selector")),
+    st.lists(certificate_refs, max_size=2),
 )
 gateways = st.builds(
-    lambda name, class_name, ports, generation, created: obj(
+    lambda name, class_name, ports, generation, created, frontend: obj(
         "Gateway",
         name,
         "default",
         metadata={"generation": generation, "creationTimestamp": created},
-        spec={"gatewayClassName": class_name, "listeners": ports},
+        spec={"gatewayClassName": class_name, "listeners": ports, "tls": {"frontend": frontend}},
     ),
     st.sampled_from(("gw", "second")),
     mostly("varnish", "other"),
     st.lists(listeners, min_size=1, max_size=3, unique_by=lambda listener: listener["name"]),
     st.integers(1, 3),
     ages,
+    frontends,
 )
 parent_refs = st.builds(
     lambda name, section, port: without_none(name=name, namespace="default", sectionName=section, port=port),
@@ -139,19 +178,20 @@ services = st.builds(
     ),
 )
 grants = st.builds(
-    lambda name, namespace, source, target: obj(
+    lambda name, namespace, source, target, kinds: obj(
         "ReferenceGrant",
         name,
         namespace,
         spec={
-            "from": [{"group": GATEWAY_API, "kind": "HTTPRoute", "namespace": source}],
-            "to": [without_none(group="", kind="Service", name=target)],
+            "from": [{"group": GATEWAY_API, "kind": kinds[0], "namespace": source}],
+            "to": [without_none(group="", kind=kinds[1], name=target)],
         },
     ),
     st.sampled_from(("g1", "g2")),
     namespaces,
     namespaces,
     st.none() | st.sampled_from(("web", "api")),
+    st.sampled_from((("HTTPRoute", "Service"), ("Gateway", "Secret"), ("Gateway", "ConfigMap"))),
 )
 labelled = st.builds(
     lambda name, labels: obj("Namespace", name, group="", metadata={"labels": labels}),
@@ -160,7 +200,8 @@ labelled = st.builds(
 )
 
 objects = st.one_of(
-    classes, parameters, config_maps, gateways, gateways, routes, routes, routes, services, grants, labelled
+    *(classes, parameters, config_maps, gateways, gateways, routes, routes, routes, services, grants, labelled),
+    *(secrets, secrets, authorities),
 )
 
 
@@ -173,6 +214,8 @@ def backbone() -> Changes:
     everyone = {"namespaces": {"from": "All"}}
     one = {"name": "one", "port": 80, "protocol": "HTTP", "allowedRoutes": everyone}
     two = {"name": "two", "port": 81, "protocol": "HTTP", "allowedRoutes": everyone, "hostname": "a.example.com"}
+    three = {"name": "three", "port": 443, "protocol": "HTTPS", "allowedRoutes": everyone}
+    three["tls"] = {"certificateRefs": [{"name": "cert"}, {"name": "other", "namespace": "team"}]}
     parents = [{"name": "gw", "namespace": "default"}]
     local, crossing = {"name": "web", "port": 80}, {"name": "api", "namespace": "default", "port": 80}
     source = {"group": GATEWAY_API, "kind": "HTTPRoute", "namespace": "team"}
@@ -182,7 +225,7 @@ def backbone() -> Changes:
         return obj("HTTPRoute", name, namespace, spec={"parentRefs": parents, "rules": [{"backendRefs": refs}]} | spec)
 
     served = (
-        obj("Gateway", "gw", "default", spec={"gatewayClassName": "varnish", "listeners": [one, two]}),
+        obj("Gateway", "gw", "default", spec={"gatewayClassName": "varnish", "listeners": [one, two, three]}),
         obj("Gateway", "second", "default", metadata=later, spec={"gatewayClassName": "varnish", "listeners": [one]}),
         route("r1", "default", local),
         route("r2", "default", local, hostnames=["*.example.com"]),
@@ -192,6 +235,7 @@ def backbone() -> Changes:
             for name in ("web", "api")
             for namespace in NAMESPACES
         ),
+        obj("Secret", "cert", "default", group="", data=SECRETS[0], type="kubernetes.io/tls"),
         obj("ReferenceGrant", "g1", "default", spec={"from": [source], "to": [{"group": "", "kind": "Service"}]}),
     )
     return {api.key_of(each): each for each in served}

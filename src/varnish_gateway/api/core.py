@@ -31,9 +31,19 @@ class Namespace(Object, frozen=True):
 
 
 class Secret(Object, frozen=True):
-    """Known, as it stands beside what we serve; what it holds is not read, so it is not kept."""
+    """What it holds is never shown. ``string_data`` is another way to write ``data`` that an API server knows."""
 
     kind: ClassVar[str] = "Secret"
+    type: str = "Opaque"
+    data: dict[str, bytes] = field(default_factory=dict)
+    string_data: dict[str, str] = field(default_factory=dict)
+
+    def value(self, name: str) -> bytes | None:
+        text = self.string_data.get(name)
+        return self.data.get(name) if text is None else text.encode()
+
+    def __repr__(self) -> str:
+        return f"Secret({self.metadata.namespace}/{self.metadata.name})"
 
 
 class ConfigMap(Object, frozen=True):

@@ -51,11 +51,27 @@ class AllowedRoutes(Read, frozen=True):
     kinds: tuple[RouteGroupKind, ...] = ()
 
 
+class ObjectReference(Read, frozen=True):
+    """An object with a certificate. References to those of authorities always name group and kind."""
+
+    name: str
+    group: str = ""
+    kind: str = "Secret"
+    namespace: str | None = None
+
+
+class ListenerTls(Read, frozen=True):
+    mode: str = "Terminate"
+    certificate_refs: tuple[ObjectReference, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+
+
 class Listener(Read, frozen=True):
     name: str
     port: int
     protocol: str
     hostname: str | None = None
+    tls: ListenerTls | None = None
     allowed_routes: AllowedRoutes = AllowedRoutes()
 
 
@@ -70,11 +86,40 @@ class Infrastructure(Read, frozen=True):
     parameters_ref: ParametersRef | None = None
 
 
+class FrontendValidation(Read, frozen=True):
+    ca_certificate_refs: tuple[ObjectReference, ...] = ()
+    mode: str = "AllowValidOnly"
+
+
+class FrontendTls(Read, frozen=True):
+    validation: FrontendValidation | None = None
+
+
+class FrontendPort(Read, frozen=True):
+    port: int
+    tls: FrontendTls = FrontendTls()
+
+
+class Frontend(Read, frozen=True):
+    """What clients have to show. A port of its own counts in place of the default."""
+
+    default: FrontendTls = FrontendTls()
+    per_port: tuple[FrontendPort, ...] = ()
+
+    def validation(self, port: int) -> FrontendValidation | None:
+        return next((one.tls for one in self.per_port if one.port == port), self.default).validation
+
+
+class GatewayTls(Read, frozen=True):
+    frontend: Frontend = Frontend()
+
+
 class GatewaySpec(Read, frozen=True):
     gateway_class_name: str
     listeners: tuple[Listener, ...] = ()
     addresses: tuple[GatewayAddress, ...] = ()
     infrastructure: Infrastructure | None = None
+    tls: GatewayTls = GatewayTls()
 
 
 class Gateway(Object, frozen=True):

@@ -33,6 +33,8 @@ MAIN_VCL = "main.vcl"
 ROUTING = "routing.json"
 INDEX = "shards.json"
 """The keys of a Gateway's ConfigMaps."""
+TLS = "tls.json"
+"""The key of a Gateway's Secret that names the others."""
 
 LABEL_LIMIT = 63
 SUBDOMAIN_LIMIT = 253

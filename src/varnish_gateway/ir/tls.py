@@ -12,3 +12,6 @@ class Tls(Struct, frozen=True):
 
     ports: tuple[wire.TlsPort, ...] = ()
     files: Mapping[str, bytes] = {}
+
+    def __repr__(self) -> str:
+        return f"Tls({self.ports}, {', '.join(self.files)})"  # never what is in the files

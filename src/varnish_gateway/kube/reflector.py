@@ -1,6 +1,6 @@
 """Keep up with all objects of one kind.
 
-In:   a kind, perhaps one namespace, one name or a label selector.
+In:   a kind, perhaps one namespace, one name or selectors.
 Out:  ``deliver`` is called with what changed: typed objects, or None for a deletion. One call for
       all that one chunk of the watch, or one page of a list, brought.
 Promises: nothing is lost and nothing is delivered twice, whatever happens to the API server: a
@@ -55,6 +55,7 @@ class Reflector(Generic[T]):
         namespace: str = "",
         name: str = "",
         label_selector: str = "",
+        field_selector: str = "",
         other_versions: tuple[str, ...] = (),
     ) -> None:
         self.synced = asyncio.Event()
@@ -63,7 +64,7 @@ class Reflector(Generic[T]):
         self.absent = False
         self._client = client
         self._metrics = client.metrics
-        self._selection = Selection(resource, namespace, name, label_selector)
+        self._selection = Selection(resource, namespace, name, label_selector, field_selector)
         self._versions = (resource.version, *other_versions)
         self._decode = decode
         self._deliver = deliver

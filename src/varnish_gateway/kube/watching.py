@@ -80,6 +80,7 @@ class Selection(NamedTuple):
     namespace: str = ""
     name: str = ""
     label_selector: str = ""
+    field_selector: str = ""
 
     def at_version(self, version: str) -> "Selection":
         return self._replace(resource=self.resource._replace(version=version))
@@ -98,6 +99,7 @@ class Selection(NamedTuple):
 
     @property
     def _selectors(self) -> str:
-        by_name = f"&fieldSelector=metadata.name%3D{quote(self.name, safe='')}" if self.name else ""
+        fields = f"metadata.name={self.name}" if self.name else self.field_selector
+        by_field = f"&fieldSelector={quote(fields, safe='')}" if fields else ""
         by_label = f"&labelSelector={quote(self.label_selector, safe='')}" if self.label_selector else ""
-        return by_name + by_label
+        return by_field + by_label

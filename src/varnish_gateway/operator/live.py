@@ -1,11 +1,11 @@
 """What the API server holds of our own: generated objects and pods.
 
 In:   objects as reflectors, and answers to our own writes, bring them.
-Out:  what a comparison with what is wanted needs, and no more: texts of routing are kept as
-      their hash.
+Out:  what a comparison with what is wanted needs, and no more: texts of routing, and what is in
+      Secrets, are kept as their hash.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -119,8 +119,18 @@ def decode_shard(text: bytes, routing: str) -> LiveMap:
     )
 
 
+def decode_secret(text: bytes) -> LiveObject:
+    metadata = _any.decode(text).metadata
+    return LiveObject(**_common(metadata), text=msgspec.json.encode(hidden(msgspec.json.decode(text))))
+
+
+def hidden(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a Secret with hashes in place of what it holds."""
+    return {**document, "data": {name: _hash(value) for name, value in (document.get("data") or {}).items()}}
+
+
 def decoder_of(kind: str) -> Callable[[bytes], LiveObject]:
-    return decode_map if kind == "ConfigMap" else decode_object
+    return {"ConfigMap": decode_map, "Secret": decode_secret}.get(kind, decode_object)
 
 
 def _common(metadata: _Metadata) -> dict[str, Any]:

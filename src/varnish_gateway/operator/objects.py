@@ -16,7 +16,7 @@ from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests.compare import covers
-from varnish_gateway.operator.live import LiveObject, decoder_of
+from varnish_gateway.operator.live import LiveObject, decoder_of, hidden
 from varnish_gateway.operator.replicas import with_replicas_held
 from varnish_gateway.operator.sources import Sources
 from varnish_gateway.operator.writer import Writer
@@ -136,7 +136,11 @@ class Objects:
         return live
 
     async def _yield(self, key: Key, manifest: Manifest, conflict: errors.FieldConflict) -> bytes:
-        """Leave to others what they hold, and apply the rest."""
+        """Leave to others what they hold, and apply the rest. Half a Secret is of no use."""
+        if any(field.startswith(".data") for field in conflict.fields):
+            held = f"{key}: {', '.join(conflict.fields)} is held by {', '.join(conflict.managers)}"
+            message = f"{held}; delete the {key.kind}, and it is made anew at once"
+            raise errors.FieldConflict(message, managers=conflict.managers, fields=conflict.fields) from conflict
         fields = tuple(dict.fromkeys((*self._yielded.get(key, ()), *conflict.fields)))
         answer = await self._writer.apply(without(manifest, fields), manager=names.GATEWAY_MANAGER)
         if (gateway := self._gateway.get(key)) is None:  # it is not wanted any more
@@ -164,5 +168,6 @@ def _is_bound_otherwise(live: LiveObject, manifest: Manifest) -> bool:
 def _is_as_wanted(live: LiveObject, manifest: Manifest) -> bool:
     document = live.document
     stored = document["metadata"].get("annotations", {}).get(names.APPLIED_HASH)
-    content = {name: value for name, value in manifest.items() if name not in NOT_LISTED}
+    wanted = hidden(manifest) if manifest["kind"] == "Secret" else manifest
+    content = {name: value for name, value in wanted.items() if name not in NOT_LISTED}
     return bool(stored == manifest["metadata"]["annotations"][names.APPLIED_HASH] and covers(document, content))

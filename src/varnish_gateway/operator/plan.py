@@ -1,7 +1,7 @@
 """What one Gateway needs in the cluster.
 
 In:   the Gateway as it is, and what translation says changed about it.
-Out:  manifests of its objects, main.vcl, routing shards and their index.
+Out:  manifests of its objects and its Secret, main.vcl, routing shards and their index.
 Pure. A changed route costs its own shard; objects are made anew only when what they depend on
 is another.
 """
@@ -19,8 +19,9 @@ from varnish_gateway.api.gateway_networking import Infrastructure
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape, Installation
 from varnish_gateway.emit.routing import Shards, content_hash, endpoint_namespaces
+from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.emit.vcl import main_vcl
-from varnish_gateway.ir import GatewayDelta, Parameters, UserVclUnavailable, wire
+from varnish_gateway.ir import GatewayDelta, Parameters, Tls, UserVclUnavailable, wire
 from varnish_gateway.operator.live import LiveMap
 
 Manifest = dict[str, Any]
@@ -49,6 +50,8 @@ class Plan:
         self.gateway = gateway
         self.vcl: str | None = None
         self.objects: dict[Key, Manifest] | None = None
+        self.tls = Tls()
+        self._sealed: tuple[str, Tls, bool] | None = None  # what the Secret was made of
         self._installation = installation
         self._shards = Shards(shards)
         self.shards = {number: _shard(text) for number, text in self._shards.all().items()}
@@ -80,8 +83,15 @@ class Plan:
         """What the objects are made of, with no parameters as long as those of the class are not known."""
         return self._shape
 
+    @property
+    def tls_hash(self) -> str | None:
+        """The hash of tls.json; None where there is none."""
+        return content_hash(encode_tls(self.tls)) if self.tls.ports else None
+
     def take(self, delta: GatewayDelta) -> None:
         """Take in what changed."""
+        if delta.tls is not None:
+            self.tls = delta.tls
         if delta.listeners is not None:
             self._listeners = delta.listeners
         if delta.parameters is not None:
@@ -124,10 +134,19 @@ class Plan:
             self.head = manifests.head_hash(shape)
             self.doubt()
             changed = self._made_anew(shape) if is_ready else {}
+        changed = self._seal(shape, is_ready=is_ready) | changed
         self._moved.clear()
         self.unread.update(key for key, manifest in changed.items() if manifest and key.kind in READING)
         self.unread.difference_update(key for key, manifest in changed.items() if manifest is None)
         return changed
+
+    def _seal(self, shape: GatewayShape, *, is_ready: bool) -> dict[Key, Manifest | None]:
+        """Make the Secret anew where that is needed. Certificates flow also while a class is at fault."""
+        made_of = (self.head, self.tls, is_ready)
+        if self._sealed == made_of or not (is_ready or self.tls.ports or self._sealed):
+            return {}
+        self._sealed = made_of
+        return {Key("Secret", shape.namespace, names.secret(shape.name)): manifests.secret(shape, self.tls)}
 
     def _made_anew(self, shape: GatewayShape) -> dict[Key, Manifest | None]:
         before = self.objects or {}

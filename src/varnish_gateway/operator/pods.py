@@ -58,6 +58,7 @@ class Report(Struct, frozen=True, rename="camel"):
     """What a chaperone says about itself; the fields that we read of it."""
 
     vcl: str | None = None
+    tls: str | None = None
     generation: str | None = None
     sockets: tuple[str, ...] = ()
     up_to_date: bool = False

@@ -147,7 +147,7 @@ class Reconciler:
         plan.take(changes)
         self._settle(key, plan)
         self._add("routing", key)
-        if changes.listeners is not None or changes.user_vcl is not UNSET:
+        if changes.listeners is not None or changes.tls is not None or changes.user_vcl is not UNSET:
             self._probe_soon(key)
 
     def _plan(self, key: Key) -> Plan:
@@ -252,6 +252,9 @@ class Reconciler:
 
     async def _bring_object(self, key: Key) -> None:
         before = self._sources.live.get(key)
+        plan = self.plans.get(self._hands.objects.gateway_of(key) or key)
+        if before is None and plan is not None and plan.objects is None:
+            return  # a class at fault begins nothing
         try:
             await self._hands.objects.bring(key)
         finally:
@@ -309,6 +312,7 @@ class Reconciler:
             generation=str(plan.gateway.metadata.generation),
             sockets=plan.sockets,
             vcl=content_hash(plan.vcl.encode()) if plan.vcl is not None else None,
+            tls=plan.tls_hash,
             addresses=tuple(address.value for address in plan.gateway.spec.addresses if address.value),
         )
         faults = tuple(dict.fromkeys(self.faults.get(key, {}).values()))

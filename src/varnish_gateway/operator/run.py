@@ -45,6 +45,8 @@ USER_AGENT = f"varnish-gateway-operator/{VERSION}"
 USER_VCL_BYTES = 400_000
 ROUTE_BYTES = 100_000
 """What fits into a ConfigMap, beside a shard and the index, and as one of several routes of a shard."""
+TLS_BYTES = 1_000_000
+"""What fits into a Secret."""
 LEASE = "varnish-gateway-operator"
 
 log = logging.getLogger(__name__)
@@ -116,6 +118,7 @@ class Operator:
             addresses="load-balancer",
             vcl_limit=USER_VCL_BYTES,
             route_limit=ROUTE_BYTES,
+            tls_limit=TLS_BYTES,
         )
         self._reconciler = Reconciler(translator, installation, self._sources, self._queue)
         objects = Objects(writer, self._sources, self._report)

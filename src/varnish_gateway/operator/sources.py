@@ -5,14 +5,13 @@ Out:  ``batch`` returns what changed since the last call: objects to translate, 
       statuses, generated objects and pods are others than before. The newest of each is kept
       here for comparison.
 
-ConfigMaps with user VCL are watched one by one, as GatewayClassParameters name them. A new one
-is read before what names it is handed on, so that nobody is told that it does not exist.
+Of all Secrets only those with certificates are read. ConfigMaps are watched one by one, as other
+objects name them: see named.py.
 """
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,12 +25,15 @@ from varnish_gateway.kube.events import Reference
 from varnish_gateway.kube.reflector import Reflector
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.live import LiveObject, decoder_of
+from varnish_gateway.operator.named import NOTHING, NamedMaps, maps_named_by
 from varnish_gateway.operator.pods import Pod, decode_pod
+from varnish_gateway.translate.certificates import TLS_TYPE
 from varnish_gateway.translate.options import CONTROLLER
 
 STATED = (api.GatewayClass, api.Gateway, api.HTTPRoute)
 """Kinds whose status we write."""
-READ = (api.GatewayClassParameters, api.ReferenceGrant, api.Service, api.Namespace)
+READ = (api.GatewayClassParameters, api.ReferenceGrant, api.Secret, api.Service, api.Namespace)
+SELECTED: Mapping[type[api.Object], str] = {api.Secret: f"type={TLS_TYPE}"}
 FORMER: Mapping[type[api.Object], tuple[str, ...]] = {api.ReferenceGrant: ("v1beta1",)}
 OWNED = (
     "ConfigMap",
@@ -44,9 +46,6 @@ OWNED = (
     "Service",
     "ServiceAccount",
 )
-USER_VCL_SECONDS = 5.0
-
-log = logging.getLogger(__name__)
 
 
 class Seen(NamedTuple):
@@ -95,8 +94,7 @@ class Sources:
         self._awaited: dict[Key, bool] = {}  # writes on their way, and whether the object ended meanwhile
         self._batch = Batch()
         self._wake = asyncio.Event()
-        self._user_vcl: dict[Key, Key] = {}  # GatewayClassParameters → ConfigMap
-        self._vcl_watches: dict[Key, asyncio.Task[None]] = {}
+        self._maps = NamedMaps(client, self._take_read)
         selector = names.owned_selector(class_name)
         self._owned_reflectors = {kind: self._owned(kind, selector) for kind in OWNED}
         self._reflectors: list[Reflector[Any]] = [
@@ -127,8 +125,8 @@ class Sources:
         """Wait until something changed; return all of it."""
         await self._wake.wait()
         self._wake.clear()
-        if set(self._user_vcl.values()) != self._vcl_watches.keys():
-            await self._follow_user_vcl()
+        if self._maps.is_behind:
+            await self._maps.follow(self._group)
         taken, self._batch = self._batch, Batch()
         return taken
 
@@ -196,7 +194,14 @@ class Sources:
         decoder: msgspec.json.Decoder[api.Object] = msgspec.json.Decoder(kind)
         take = self._take_parameters if kind is api.GatewayClassParameters else self._take_read
         # Older clusters have ReferenceGrants in their former version alone.
-        return Reflector(self._client, RESOURCES[kind.kind], decoder.decode, take, other_versions=FORMER.get(kind, ()))
+        return Reflector(
+            self._client,
+            RESOURCES[kind.kind],
+            decoder.decode,
+            take,
+            field_selector=SELECTED.get(kind, ""),
+            other_versions=FORMER.get(kind, ()),
+        )
 
     def _owned(self, kind: str, selector: str) -> Reflector[LiveObject]:
         return Reflector(self._client, RESOURCES[kind], decoder_of(kind), self._take_owned, label_selector=selector)
@@ -205,12 +210,14 @@ class Sources:
         for key, seen in changes.items():
             if seen is None:
                 self.stated.pop(key, None)
+                self._maps.name(key, NOTHING)
                 self._batch.inputs[key] = None
             else:
                 self._keep_stated(key, seen)
         self._wake.set()
 
     def _keep_stated(self, key: Key, new: Seen) -> None:
+        self._maps.name(key, maps_named_by(new.obj, self.class_key.name))
         known = self.stated.get(key)
         if known is None or is_newer(new.version, known.version):
             self._batch.stated.add(key)
@@ -227,11 +234,7 @@ class Sources:
 
     def _take_parameters(self, changes: dict[Key, api.Object | None]) -> None:
         for key, parameters in changes.items():
-            self._user_vcl.pop(key, None)
-            if isinstance(parameters, api.GatewayClassParameters):
-                ref = parameters.spec.user_vcl_config_map_ref
-                if ref is not None:
-                    self._user_vcl[key] = Key(api.ConfigMap.kind, ref.namespace, ref.name)
+            self._maps.name(key, maps_named_by(parameters, self.class_key.name))
         self._take_read(changes)
 
     def _take_owned(self, changes: dict[Key, LiveObject | None]) -> None:
@@ -266,37 +269,7 @@ class Sources:
                 self._batch.pods.update(seen.gateway for seen in (before, pod) if seen is not None)
         self._wake.set()
 
-    # -- user VCL ------------------------------------------------------------------------
-
-    async def _follow_user_vcl(self) -> None:
-        wanted = set(self._user_vcl.values())
-        for key in self._vcl_watches.keys() - wanted:
-            await _end(self._vcl_watches.pop(key))
-            self._batch.inputs[key] = None
-        new = [self._watch_user_vcl(key) for key in wanted - self._vcl_watches.keys()]
-        reading = [asyncio.create_task(reflector.synced.wait()) for reflector in new]
-        if reading:
-            _, late = await asyncio.wait(reading, timeout=USER_VCL_SECONDS)
-            for task in late:
-                task.cancel()
-            if late:
-                log.warning("can't read user VCL: %s", "; ".join(r.problem or "no answer" for r in new))
-
-    def _watch_user_vcl(self, key: Key) -> Reflector[api.ConfigMap]:
-        decoder = msgspec.json.Decoder(api.ConfigMap)
-        take: Callable[[dict[Key, api.ConfigMap | None]], None] = self._take_read  # type: ignore[assignment]
-        resource = RESOURCES[api.ConfigMap.kind]
-        reflector = Reflector(self._client, resource, decoder.decode, take, namespace=key.namespace, name=key.name)
-        self._vcl_watches[key] = self._group.create_task(reflector.run())
-        return reflector
-
 
 def is_newer(version: str, known: str) -> bool:
     """Whether an object was stored later; resource versions of one kind can be compared."""
     return not (version.isdigit() and known.isdigit()) or int(version) > int(known)
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

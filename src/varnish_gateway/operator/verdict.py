@@ -23,6 +23,7 @@ class Wanted(Struct, frozen=True):
     generation: str
     sockets: frozenset[str]
     vcl: str | None = None  # hash of main.vcl, where that is known
+    tls: str | None = None  # hash of tls.json, where there is one
     addresses: tuple[str, ...] = ()  # of spec.addresses
 
 
@@ -94,11 +95,12 @@ def _behind(wanted: Wanted, report: Report | str) -> str:
     lacking = wanted.sockets - {socket.partition("=")[0] for socket in report.sockets}
     if lacking:
         return f"{', '.join(sorted(lacking))} is not open there yet"
-    if report.vcl != (wanted.vcl or report.vcl):
-        return "the newest VCL is not served there yet"
-    if report.generation != wanted.generation or not report.up_to_date:
-        return f"generation {wanted.generation} is not served there yet"
-    return ""
+    lacks = {
+        "the newest VCL": report.vcl != (wanted.vcl or report.vcl),
+        "the newest certificate": report.tls != (wanted.tls or report.tls),
+        f"generation {wanted.generation}": report.generation != wanted.generation or not report.up_to_date,
+    }
+    return next((f"{what} is not served there yet" for what, is_missing in lacks.items() if is_missing), "")
 
 
 def _describe(behind: Mapping[str, str], pods: int) -> str:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from varnish_gateway import api
+from varnish_gateway.api import Key
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem
-from varnish_gateway.translate.grants import granted
+from varnish_gateway.translate.grants import Owner, granted
 
 if TYPE_CHECKING:
     from varnish_gateway.api.core import ServicePort
@@ -31,9 +32,8 @@ def resolve(ref: BackendRef, *, route_namespace: str, allow_external_name: bool,
             "InvalidKind", f"backendRef {ref.name}: {ref.group or 'core'}/{ref.kind} is not supported; use a Service"
         )
     namespace = ref.namespace or route_namespace
-    if namespace != route_namespace and not granted(
-        route_namespace=route_namespace, service_namespace=namespace, service=ref.name, view=view
-    ):
+    target = Key("Service", namespace, ref.name)
+    if namespace != route_namespace and not granted(Owner("HTTPRoute", route_namespace), target, view):
         return Problem(
             "RefNotPermitted",
             f"no ReferenceGrant in namespace {namespace} lets HTTPRoutes of {route_namespace} use Service {ref.name}",

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from varnish_gateway import api, ir
-from varnish_gateway.translate import addresses, classes, listeners
+from varnish_gateway.translate import addresses, classes, clientvalidation, listeners, tls
 from varnish_gateway.translate.conditions import Problem, positive, unprogrammed
+from varnish_gateway.translate.grants import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from varnish_gateway.api import Key
     from varnish_gateway.ir import wire
@@ -34,10 +35,12 @@ class Draft(Struct, frozen=True):
     configured: Configured
     refused: Problem | None  # Accepted
     unusable: Problem | None  # Programmed
+    material: tls.Material = tls.Material()
+    is_insecure: bool = False  # clients are let in somewhere without a certificate that was asked for
 
     @property
     def ports(self) -> frozenset[int]:
-        """The ports that it would open if it were alone."""
+        """The ports that would be its own if it were alone."""
         return frozenset(listener.port for listener in self.listeners if listener.refused is None)
 
 
@@ -58,7 +61,7 @@ def draft(key: Key, options: Options, view: View) -> Draft | None:
         found = classes.ASSUMED
     if found is None:
         return None
-    judged = listeners.judge(gateway.spec.listeners, reserved_ports=options.reserved_ports)
+    judged, material = _secured(gateway, options, view)
     refused = _refusal(gateway, options)
     if refused is not None:
         judged = tuple(listeners.refuse(listener, refused) for listener in judged)
@@ -70,7 +73,17 @@ def draft(key: Key, options: Options, view: View) -> Draft | None:
         # A class at fault does not stop what is in force; a Gateway that asks for what we don't have is not served.
         refused=refused or found.configured.problem,
         unusable=addresses.unusable(gateway, options, found.configured.parameters),
+        material=material,
+        is_insecure=clientvalidation.is_insecure(gateway.spec.tls.frontend),
     )
+
+
+def _secured(gateway: api.Gateway, options: Options, view: View) -> tls.Secured:
+    """Return the listeners, judged, with their certificates."""
+    spec, owner = gateway.spec, Owner(gateway.kind, gateway.metadata.namespace)
+    judged = listeners.judge(spec.listeners, reserved_ports=options.reserved_ports)
+    asked = [tls.Asked(listener, of.tls, owner) for listener, of in zip(judged, spec.listeners, strict=True)]
+    return tls.secure(asked, spec.tls.frontend, owner, view, options.tls_limit)
 
 
 def settle(key: Key, options: Options, view: View) -> Settled | None:
@@ -85,14 +98,19 @@ def settle(key: Key, options: Options, view: View) -> Settled | None:
 
 def served(gateway: Settled) -> tuple[wire.Listener, ...]:
     """Return the listeners that are to be served."""
-    return tuple(listeners.to_wire(listener) for listener in gateway.listeners if listener.refused is None)
+    return tuple(listeners.to_wire(listener) for listener in gateway.listeners if listener.is_served)
+
+
+def tls_of(gateway: Settled) -> ir.Tls:
+    """Return what TLS is terminated with on the listeners that are to be served."""
+    return tls.assemble((one for one in gateway.listeners if one.is_served), gateway.draft.material)
 
 
 def status_of(gateway: Settled, attached: Mapping[str, int]) -> ir.GatewayStatus:
     """Return the status of a Gateway, with Programmed left open where something is served."""
     generation = gateway.draft.generation
     refused = gateway.draft.refused
-    faulty = [listener for listener in gateway.listeners if listener.refused is not None]
+    faulty = [listener for listener in gateway.listeners if not listener.is_served]
     if refused is None and len(faulty) == len(gateway.listeners):
         refused = Problem("ListenersNotValid", f"no listener can be served, see their conditions: {_names(faulty)}")
     accepted = positive("Accepted", refused, generation)
@@ -102,7 +120,7 @@ def status_of(gateway: Settled, attached: Mapping[str, int]) -> ir.GatewayStatus
     unusable = Problem("Invalid", refused.message) if refused else gateway.draft.unusable
     return ir.GatewayStatus(
         addresses=(),
-        conditions=(accepted, unprogrammed(unusable, generation), _resolved(gateway)),
+        conditions=(accepted, unprogrammed(unusable, generation), _resolved(gateway), *_insecure(gateway)),
         listeners=tuple(
             listeners.status_of(listener, attached.get(listener.name, 0), generation) for listener in gateway.listeners
         ),
@@ -130,6 +148,13 @@ def _resolved(gateway: Settled) -> ir.Condition:
     unresolved = [listener for listener in gateway.listeners if listener.unresolved is not None]
     problem = Problem("ListenersNotResolved", f"see the conditions of: {_names(unresolved)}") if unresolved else None
     return positive("ResolvedRefs", problem, gateway.draft.generation)
+
+
+def _insecure(gateway: Settled) -> Iterator[ir.Condition]:
+    if gateway.draft.is_insecure:
+        message = "tls.frontend: AllowInsecureFallback lets clients in whatever certificate they show"
+        kind, reason = "InsecureFrontendValidationMode", "ConfigurationChanged"
+        yield ir.Condition(kind, "True", reason, message, gateway.draft.generation)
 
 
 def _names(of: Collection[Listener]) -> str:

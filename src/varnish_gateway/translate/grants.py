@@ -1,30 +1,36 @@
-"""Whether a ReferenceGrant lets a route use a Service of another namespace.
+"""Whether a ReferenceGrant lets an object use another one of another namespace.
 
-In:   the route's namespace, the Service, and the view.
+In:   who refers (kind and namespace), what it refers to, and the view.
 Out:  yes or no.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from varnish_gateway.api.gateway_networking import GROUP
 
 if TYPE_CHECKING:
-    from varnish_gateway.api import ReferenceGrant
+    from varnish_gateway.api import Key, ReferenceGrant
     from varnish_gateway.translate.view import View
 
 
-def granted(*, route_namespace: str, service_namespace: str, service: str, view: View) -> bool:
-    """Return whether an HTTPRoute of one namespace may use a Service of another."""
-    return any(_grants(grant, route_namespace, service) for grant in view.grants(service_namespace))
+class Owner(NamedTuple):
+    """Who refers: a kind of the Gateway API, and the namespace of the object."""
+
+    kind: str
+    namespace: str
 
 
-def _grants(grant: ReferenceGrant, route_namespace: str, service: str) -> bool:
+def granted(owner: Owner, target: Key, view: View) -> bool:
+    """Return whether the owner may use an object of the core group in another namespace."""
+    return any(_grants(grant, owner, target) for grant in view.grants(target.namespace))
+
+
+def _grants(grant: ReferenceGrant, owner: Owner, target: Key) -> bool:
     return any(
-        source.group == GROUP and source.kind == "HTTPRoute" and source.namespace == route_namespace
-        for source in grant.spec.from_
+        source.group == GROUP and (source.kind, source.namespace) == owner for source in grant.spec.from_
     ) and any(
-        target.group == "" and target.kind == "Service" and target.name in (None, "", service)
-        for target in grant.spec.to
+        allowed.group == "" and allowed.kind == target.kind and allowed.name in (None, "", target.name)
+        for allowed in grant.spec.to
     )

@@ -8,7 +8,7 @@ Nothing here looks at another Gateway: see ports.py.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, structs
 
@@ -21,14 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from varnish_gateway.api.gateway_networking import Listener as ListenerSpec
+    from varnish_gateway.api.gateway_networking import ListenerTls
 
 HTTP_ROUTE = RouteGroupKind(kind="HTTPRoute")
+SERVED = ("HTTP", "HTTPS")
+OPTIONS = "gateway.varnish-software.com"
+"""TLS options of ours would begin with it; there are none."""
 _FAMILIES = {"HTTP": "cleartext", "HTTPS": "TLS", "TLS": "TLS"}
 """Protocols that can share a port with others of their family only."""
 
 
 class Listener(Struct, frozen=True):
-    """A listener, judged. It is served unless it is refused."""
+    """A listener, judged. ``unserved``: it is accepted, but has no certificate that can be used."""
 
     name: str
     port: int
@@ -38,6 +42,12 @@ class Listener(Struct, frozen=True):
     refused: Problem | None = None  # Accepted
     conflict: Problem | None = None  # Conflicted
     unresolved: Problem | None = None  # ResolvedRefs
+    unserved: Problem | None = None  # Programmed
+    scheme: Literal["http", "https"] = "http"
+
+    @property
+    def is_served(self) -> bool:
+        return self.refused is None and self.unserved is None
 
 
 def judge(specs: Sequence[ListenerSpec], *, reserved_ports: Collection[int]) -> tuple[Listener, ...]:
@@ -62,13 +72,19 @@ def refuse(listener: Listener, problem: Problem) -> Listener:
 def to_wire(listener: Listener) -> wire.Listener:
     """Return a served listener as ghost knows it. Listeners on one port share its socket."""
     return wire.Listener(
-        name=listener.name, socket=f"http-{listener.port}", port=listener.port, hostname=listener.hostname
+        name=listener.name,
+        socket=f"{listener.scheme}-{listener.port}",
+        port=listener.port,
+        scheme=listener.scheme,
+        hostname=listener.hostname,
     )
 
 
 def status_of(listener: Listener, attached_routes: int, generation: int) -> ListenerStatus:
     """Return the status of a listener, with Programmed left open where it is served."""
-    invalid = listener.conflict or (Problem("Invalid", listener.refused.message) if listener.refused else None)
+    invalid = listener.conflict or (
+        Problem("Invalid", listener.refused.message) if listener.refused else listener.unserved
+    )
     return ListenerStatus(
         listener.name,
         tuple(RouteKind(kind.group, kind.kind) for kind in listener.kinds),
@@ -93,11 +109,12 @@ def _judged(spec: ListenerSpec, conflict: Problem | None, refused: Problem | Non
         refused=conflict or refused,
         conflict=conflict,
         unresolved=unresolved,
+        scheme="https" if spec.protocol == "HTTPS" else "http",
     )
 
 
 def _kinds(spec: ListenerSpec) -> tuple[tuple[RouteGroupKind, ...], Problem | None]:
-    supported = (HTTP_ROUTE,) if spec.protocol == "HTTP" else ()
+    supported = (HTTP_ROUTE,) if spec.protocol in SERVED else ()
     asked = spec.allowed_routes.kinds
     if not asked:
         return supported, None
@@ -110,12 +127,22 @@ def _kinds(spec: ListenerSpec) -> tuple[tuple[RouteGroupKind, ...], Problem | No
 
 
 def _refusal(spec: ListenerSpec, reserved_ports: Collection[int]) -> Problem | None:
-    if spec.protocol == "HTTPS":
-        return Problem("UnsupportedProtocol", "HTTPS is not served yet; use a listener with the protocol HTTP")
-    if spec.protocol != "HTTP":
-        return Problem("UnsupportedProtocol", f"the protocol {spec.protocol} is not supported; use HTTP")
+    if spec.protocol not in SERVED:
+        return Problem("UnsupportedProtocol", f"the protocol {spec.protocol} is not supported; use HTTP or HTTPS")
+    if spec.protocol == "HTTPS" and spec.tls is not None and (unsupported := _unsupported(spec.tls)) is not None:
+        return unsupported
     if spec.port in reserved_ports:
         return Problem("PortUnavailable", f"port {spec.port} is used by the gateway itself; choose another one")
+    return None
+
+
+def _unsupported(tls: ListenerTls) -> Problem | None:
+    if tls.mode != "Terminate":
+        return Problem("UnsupportedValue", f"tls.mode: {tls.mode} is not supported with HTTPS; use Terminate")
+    for option in tls.options:
+        # Those of others are for others to understand.
+        if option.partition("/")[0] in (option, OPTIONS):
+            return Problem("UnsupportedValue", f"tls.options: {option} is not known; remove it")
     return None
 
 

@@ -23,6 +23,7 @@ class Settings(TypedDict, total=False):
     one_machine: bool
     vcl_limit: int | None
     route_limit: int | None
+    tls_limit: int | None
     reserved_ports: frozenset[int]
 
 
@@ -35,6 +36,7 @@ class Options(Struct, frozen=True, kw_only=True):
     ``allow_external_name``: backends may be ExternalName Services.
     ``one_machine``: all Gateways share the ports of one machine, and there is no other controller.
     ``vcl_limit``, ``route_limit``: user VCL, and a route on the wire, may have so many bytes; None: any number.
+    ``tls_limit``: so many all certificates and authorities of a Gateway.
     ``reserved_ports`` are not for listeners.
     """
 
@@ -47,4 +49,5 @@ class Options(Struct, frozen=True, kw_only=True):
     one_machine: bool = False
     vcl_limit: int | None = None
     route_limit: int | None = None
+    tls_limit: int | None = None
     reserved_ports: frozenset[int] = RESERVED_PORTS

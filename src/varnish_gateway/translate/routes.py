@@ -102,9 +102,7 @@ def _taken(parents: Sequence[Parent]) -> dict[Key, dict[str, Attached]]:
 
 def _route(route: api.HTTPRoute, rules: Rules, taken: Mapping[str, Attached]) -> wire.Route | None:
     attachments = tuple(
-        wire.Attachment(listener=name, hostnames=by.hostnames)
-        for name, by in taken.items()
-        if by.listener.refused is None
+        wire.Attachment(listener=name, hostnames=by.hostnames) for name, by in taken.items() if by.listener.is_served
     )
     if not attachments:
         return None
@@ -134,7 +132,7 @@ def _unserved(answer: Answer) -> str:
     """Return a hint where a listener takes the route but is not served itself."""
     if isinstance(answer, Problem):
         return ""
-    unserved = ", ".join(by.listener.name for by in answer if by.listener.refused is not None)
+    unserved = ", ".join(by.listener.name for by in answer if not by.listener.is_served)
     return f"not served, see the listener's own conditions: {unserved}" if unserved else ""
 
 

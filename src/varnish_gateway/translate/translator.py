@@ -109,14 +109,20 @@ class Translator:
 
 
 def _gateway_delta(was: Settled | None, now: Settled) -> ir.GatewayDelta:
-    listeners, configured = gateways.served(now), now.draft.configured
+    listeners, configured, tls = gateways.served(now), now.draft.configured, gateways.tls_of(now)
     if was is None:
-        return ir.GatewayDelta(listeners=listeners, user_vcl=configured.user_vcl, parameters=configured.parameters)
+        return ir.GatewayDelta(
+            listeners=listeners,
+            user_vcl=configured.user_vcl,
+            parameters=configured.parameters,
+            tls=tls if tls.ports else None,  # a Gateway begins without
+        )
     before = was.draft.configured
     return ir.GatewayDelta(
         listeners=None if listeners == gateways.served(was) else listeners,
         user_vcl=UNSET if configured.user_vcl == before.user_vcl else configured.user_vcl,
         parameters=None if configured.parameters == before.parameters else configured.parameters,
+        tls=None if tls == gateways.tls_of(was) else tls,
     )
 
 

@@ -10,13 +10,13 @@ a namespace, and the kinds below stand for what an earlier layer made of an obje
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from varnish_gateway import api
 from varnish_gateway.api import Key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from varnish_gateway.translate.classes import Class
     from varnish_gateway.translate.gateways import Draft, Settled
@@ -28,6 +28,7 @@ PORT = "port"
 EVERY = "*"
 
 T = TypeVar("T", bound=api.Object)
+R = TypeVar("R")
 
 
 class Store:
@@ -37,6 +38,7 @@ class Store:
         self.objects: dict[Key, api.Object] = {}
         self.grants: dict[str, dict[Key, api.ReferenceGrant]] = {}
         self.class_objects = 0
+        self.judgements: dict[Key, dict[Callable[..., Any], Any]] = {}
         self.classes: Mapping[Key, Class] = {}
         self.drafts: Mapping[Key, Draft] = {}
         self.settled: Mapping[Key, Settled] = {}
@@ -48,6 +50,7 @@ class Store:
         if before == obj:  # only its status changed, which we don't read
             return
         self.objects.pop(key, None)
+        self.judgements.pop(key, None)
         if obj is not None:
             self.objects[key] = obj
         yield key
@@ -76,6 +79,16 @@ class View:
         key = Key(wanted.kind, namespace, name)
         self.seen.add(key)
         return cast("T | None", self._store.objects.get(key))
+
+    def judged(self, wanted: type[T], namespace: str, name: str, judge: Callable[[T], R]) -> R | None:
+        """Return what a pure function makes of an object; the same object is judged once."""
+        found = self.find(wanted, namespace, name)
+        if found is None:
+            return None
+        known = self._store.judgements.setdefault(Key(wanted.kind, namespace, name), {})
+        if judge not in known:
+            known[judge] = judge(found)
+        return cast("R", known[judge])
 
     def grants(self, namespace: str) -> Iterable[api.ReferenceGrant]:
         """Return every ReferenceGrant of a namespace."""

@@ -45,6 +45,8 @@ def test_paths_select_and_quote():
         "/api/v1/namespaces/shop/configmaps?limit=500&fieldSelector=metadata.name%3Dcm"
         "&labelSelector=a%20in%20%28b%2Cc%29&continue=x%3D%2F"
     )
+    secrets = Selection(RESOURCES["Secret"], field_selector="type=kubernetes.io/tls")
+    assert secrets.list_path("") == "/api/v1/secrets?limit=500&fieldSelector=type%3Dkubernetes.io%2Ftls"
     assert Selection(RESOURCES["Pod"]).watch_path("7", 290) == (
         "/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=290"
     )

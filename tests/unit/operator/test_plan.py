@@ -1,5 +1,7 @@
 """What a Gateway needs, and that a change redoes no more than it touches."""
 
+from base64 import b64decode
+
 import msgspec
 
 from varnish_gateway import api
@@ -7,10 +9,11 @@ from varnish_gateway.api import Key
 from varnish_gateway.emit import manifests
 from varnish_gateway.emit.manifests import Installation
 from varnish_gateway.emit.routing import PER_SHARD, content_hash
-from varnish_gateway.ir import GatewayDelta, Parameters, UserVcl, UserVclUnavailable, wire
+from varnish_gateway.ir import GatewayDelta, Parameters, Tls, UserVcl, UserVclUnavailable, wire
 from varnish_gateway.operator.live import decode_map, decode_shard
 from varnish_gateway.operator.plan import Plan
 
+SECRET = Key("Secret", "shop", "gw-tls")
 LISTENERS = (wire.Listener(name="http", socket="http-80", port=80),)
 
 
@@ -57,6 +60,47 @@ def test_objects_are_made_once_and_again_only_for_another_shape():
     assert made.objects is before
     made.gateway = gateway(addresses=[{"value": "192.0.2.1"}])
     assert [key.kind for key in made.settle()] == ["Service"]
+
+
+def secured(text: bytes) -> Tls:
+    port = wire.TlsPort(443, (wire.Certificate("1f2e.pem", ("*",)),))
+    return Tls((port,), {"1f2e.pem": text})
+
+
+def data(manifest: dict) -> dict[str, bytes]:
+    return {name: b64decode(text) for name, text in manifest.get("data", {}).items()}
+
+
+def test_a_rotated_certificate_is_another_secret_and_nothing_else():
+    made = plan()
+    assert data(made.settle()[SECRET]) == {}
+    assert made.tls_hash is None
+    made.take(GatewayDelta(tls=secured(b"one")))
+    changed = made.settle()
+    assert changed.keys() == {SECRET}
+    tls_json = data(changed[SECRET]).pop("tls.json")
+    assert data(changed[SECRET]) == {"tls.json": tls_json, "1f2e.pem": b"one"}
+    assert made.tls_hash == content_hash(tls_json)
+    assert not made.settle()
+    before = made.shape
+    made.take(GatewayDelta(tls=secured(b"two")))
+    assert made.settle().keys() == {SECRET}
+    assert made.shape is before
+    made.take(GatewayDelta(tls=Tls()))
+    assert data(made.settle()[SECRET]) == {}
+    assert made.tls_hash is None
+
+
+def test_certificates_flow_while_a_class_is_at_fault():
+    made = Plan(gateway(), Installation(image="i"), 1)
+    made.take(GatewayDelta(listeners=LISTENERS, tls=secured(b"one")))
+    assert made.settle().keys() == {SECRET}
+    made.take(GatewayDelta(tls=secured(b"two")))
+    assert made.settle().keys() == {SECRET}
+    made.take(GatewayDelta(tls=Tls()))
+    assert made.settle().keys() == {SECRET}
+    made.take(GatewayDelta(parameters=Parameters()))
+    assert SECRET in made.settle(), "it may not have been made before"
 
 
 def test_without_parameters_there_is_nothing_to_be_made_and_nothing_to_be_removed():

@@ -1,6 +1,7 @@
 """When a Gateway is programmed, and what is said when it is not."""
 
 import pytest
+from msgspec import structs
 
 from varnish_gateway.ir import Address
 from varnish_gateway.operator.pods import Report
@@ -42,6 +43,14 @@ def test_what_a_pod_lacks_is_said(reports, reason, words):
     assert not verdict.served
     assert verdict.reason == reason
     assert words in verdict.message
+
+
+def test_certificates_have_to_be_served_where_there_are_any():
+    wanted = structs.replace(WANTED, tls="1f2e")
+    assert "newest certificate" in judge(wanted, {"a": GOOD}, BALANCED, ()).message
+    assert not judge(wanted, {"a": structs.replace(GOOD, tls="0000")}, BALANCED, ()).served
+    assert judge(wanted, {"a": structs.replace(GOOD, tls="1f2e")}, BALANCED, ()).served
+    assert judge(WANTED, {"a": structs.replace(GOOD, tls="0000")}, BALANCED, ()).served, "of former listeners"
 
 
 def test_refused_objects_come_first():

@@ -1,5 +1,6 @@
 """Objects for tests, in few words."""
 
+import certificates
 from varnish_gateway import api
 from varnish_gateway.translate.view import Store, View
 
@@ -51,6 +52,26 @@ def grant(namespace: str, name: str = "grant", *, source: str = "default", **tar
             "to": [{"group": "", "kind": "Service"} | target],
         },
     )
+
+
+def certificate(name: str = "cert", namespace: str = "default", *, host: str = "www.example.com") -> api.Secret:
+    """Return a Secret with a certificate for a host."""
+    return api.decode(certificates.authority("root").issue(host).secret(namespace, name))
+
+
+def secret_grant(namespace: str, name: str = "grant", *, source: str = "default", kind: str = "Secret") -> api.Object:
+    """Let Gateways of a namespace use the Secrets, or other objects, of another."""
+    spec = {
+        "from": [{"group": GATEWAY_API, "kind": "Gateway", "namespace": source}],
+        "to": [{"group": "", "kind": kind}],
+    }
+    return obj("ReferenceGrant", name, namespace, spec=spec)
+
+
+def https(name: str = "https", *refs: str | dict, port: int = 443, **fields) -> dict:
+    """Return a listener with certificates by name."""
+    named = [{"name": ref} if isinstance(ref, str) else ref for ref in refs or ("cert",)]
+    return {"name": name, "port": port, "protocol": "HTTPS", "tls": {"certificateRefs": named}} | fields
 
 
 def keyed(*objects: api.Object) -> dict[api.Key, api.Object]:

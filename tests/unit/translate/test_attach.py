@@ -56,4 +56,4 @@ def test_a_listener_that_is_not_served_for_its_port_still_takes_routes():
 
 
 def test_a_protocol_that_is_not_served_takes_none():
-    assert ask(ONE | {"protocol": "HTTPS"}) == "NotAllowedByListeners"
+    assert ask(ONE | {"protocol": "TLS"}) == "NotAllowedByListeners"

@@ -85,7 +85,13 @@ def test_a_gateway_without_listeners_is_not_valid():
     assert conditions(status)["Accepted"] == ("False", "ListenersNotValid")
 
 
-def test_a_port_is_claimed_only_by_a_listener_that_could_be_served():
-    older = gateway("first", listener(protocol="HTTPS"), metadata={"creationTimestamp": "2020-01-01T00:00:00Z"})
+def test_a_port_is_claimed_by_an_accepted_listener_alone():
+    older = gateway("first", listener(protocol="TLS"), metadata={"creationTimestamp": "2020-01-01T00:00:00Z"})
     younger = gateway("gw", listener(), metadata={"creationTimestamp": "2024-01-01T00:00:00Z"})
     assert conditions(status_of(older, younger, one_machine=True))["Accepted"] == ("True", "Accepted")
+
+
+def test_a_listener_that_waits_for_its_certificate_keeps_its_port():
+    older = gateway("first", listener(protocol="HTTPS"), metadata={"creationTimestamp": "2020-01-01T00:00:00Z"})
+    younger = gateway("gw", listener(), metadata={"creationTimestamp": "2024-01-01T00:00:00Z"})
+    assert conditions(status_of(older, younger, one_machine=True))["Accepted"] == ("False", "ListenersNotValid")

@@ -1,12 +1,14 @@
+import pytest
+
 from unit.translate.objects import GATEWAY_API, grant, obj, view_of
 from varnish_gateway import api
 from varnish_gateway.api import Key
-from varnish_gateway.translate.grants import granted
+from varnish_gateway.translate.grants import Owner, granted
 from varnish_gateway.translate.view import View
 
 
 def ask(view: View, route: str = "default", service: str = "web") -> bool:
-    return granted(route_namespace=route, service_namespace="team", service=service, view=view)
+    return granted(Owner("HTTPRoute", route), Key("Service", "team", service), view)
 
 
 def service_grant(service: str) -> api.Object:
@@ -42,3 +44,14 @@ def test_a_grant_for_another_kind_or_group():
 
 def test_one_of_several_is_enough():
     assert ask(view_of(grant("team", "a", source="other"), grant("team", "b")))
+
+
+@pytest.mark.parametrize("kind", ["Gateway", "ListenerSet"])
+def test_a_grant_is_for_the_kind_that_refers(kind):
+    source = {"group": GATEWAY_API, "kind": kind, "namespace": "default"}
+    view = view_of(obj("ReferenceGrant", "g", "team", spec={"from": [source], "to": [{"group": "", "kind": "Secret"}]}))
+    target = Key("Secret", "team", "cert")
+    assert granted(Owner(kind, "default"), target, view)
+    assert not granted(Owner("HTTPRoute", "default"), target, view)
+    assert not granted(Owner(kind, "team"), target, view)
+    assert not granted(Owner(kind, "default"), target._replace(kind="ConfigMap"), view)

@@ -1,4 +1,5 @@
 import pytest
+from msgspec import structs
 
 from unit.translate.objects import gateway
 from varnish_gateway.ir import wire
@@ -21,16 +22,36 @@ def test_a_plain_listener():
     assert to_wire(listener) == wire.Listener(name="l0", socket="http-80", port=80, hostname="a.example.com")
 
 
-@pytest.mark.parametrize("protocol", ["HTTPS", "TLS", "TCP", "UDP", "example.com/own"])
+@pytest.mark.parametrize("protocol", ["TLS", "TCP", "UDP", "example.com/own"])
 def test_protocols_that_are_not_served(protocol: str):
     (listener,) = judged({"protocol": protocol})
     assert listener.refused.reason == "UnsupportedProtocol"
     assert listener.kinds == ()
 
 
-def test_https_says_that_it_is_not_served_yet():
-    (listener,) = judged({"protocol": "HTTPS"})
-    assert "not served yet" in listener.refused.message
+def test_https_has_sockets_of_its_own():
+    (listener,) = judged({"protocol": "HTTPS", "port": 443})
+    assert (listener.kinds, listener.refused) == ((HTTP_ROUTE,), None)
+    assert to_wire(listener) == wire.Listener(name="l0", socket="https-443", port=443, scheme="https")
+
+
+@pytest.mark.parametrize(
+    ("tls", "told"),
+    [
+        ({"mode": "Passthrough"}, "tls.mode: Passthrough"),
+        ({"options": {"minVersion": "1.3"}}, "tls.options: minVersion"),
+        ({"options": {"gateway.varnish-software.com/ciphers": "x"}}, "tls.options: gateway.varnish-software.com/ci"),
+    ],
+)
+def test_tls_that_we_can_not_do_is_refused(tls, told):
+    (listener,) = judged({"protocol": "HTTPS", "tls": tls})
+    assert listener.refused.reason == "UnsupportedValue"
+    assert told in listener.refused.message
+
+
+def test_options_of_others_are_passed_over():
+    (listener,) = judged({"protocol": "HTTPS", "tls": {"options": {"example.com/ciphers": "x"}}})
+    assert listener.refused is None
 
 
 def test_a_port_of_our_own():
@@ -76,6 +97,16 @@ def test_the_status_leaves_programmed_open_where_it_is_served():
         ("Conflicted", "False"),
     ]
     assert {each.observed_generation for each in status.conditions} == {7}
+
+
+def test_an_accepted_listener_without_a_certificate_is_not_programmed():
+    listener = structs.replace(judged({})[0], unserved=Problem("Invalid", "none"))
+    assert not listener.is_served
+    status = status_of(listener, 0, 1)
+    assert [(each.status, each.reason) for each in status.conditions[:2]] == [
+        ("True", "Accepted"),
+        ("False", "Invalid"),
+    ]
 
 
 def test_a_refused_listener_is_not_programmed():

@@ -11,6 +11,7 @@ from varnish_gateway.emit.manifests.configmaps import config_map, routing_map, s
 from varnish_gateway.emit.manifests.infra import infra_hash
 from varnish_gateway.emit.manifests.metadata import head_hash
 from varnish_gateway.emit.manifests.objects import bindings, objects
+from varnish_gateway.emit.manifests.secret import secret
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "infra_hash",
     "objects",
     "routing_map",
+    "secret",
     "shard_map",
 ]

@@ -1,12 +1,11 @@
-"""Everything that the Gateway controller applies for one Gateway, except ConfigMaps."""
+"""Everything that the Gateway controller applies for one Gateway, except ConfigMaps and the Secret."""
 
 from collections.abc import Iterable, Iterator
 
 from varnish_gateway.api import Key
-from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests.access import access, endpoints_binding
 from varnish_gateway.emit.manifests.deployment import deployment
-from varnish_gateway.emit.manifests.metadata import Manifest, head, stamped
+from varnish_gateway.emit.manifests.metadata import Manifest, stamped
 from varnish_gateway.emit.manifests.scaling import autoscaler, disruption_budget
 from varnish_gateway.emit.manifests.service import service
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
@@ -27,7 +26,6 @@ def bindings(shape: GatewayShape, namespaces: Iterable[str], installation: Insta
 
 def _all(shape: GatewayShape, installation: Installation) -> Iterator[Manifest]:
     yield from access(shape)
-    yield {**head(shape, "v1", "Secret", names.secret(shape.name)), "type": "Opaque"}
     if shape.listeners:
         yield service(shape)
     if shape.parameters.pod_disruption_budget:

@@ -8,7 +8,7 @@ from varnish_gateway.emit.manifests import GatewayShape, bindings, objects
 from varnish_gateway.ir import pod
 
 BACKENDS = ("shop", "other")
-KINDS = {"ServiceAccount", "Role", "RoleBinding", "Secret", "Service", "Deployment"}
+KINDS = {"ServiceAccount", "Role", "RoleBinding", "Service", "Deployment"}
 
 
 def made(kind: str, of: GatewayShape) -> dict:

@@ -1,0 +1,186 @@
+"""Judge certificates, keys and authorities, as PEM.
+
+In:   what a user wrote into a Secret or a ConfigMap.
+Out:  File: the same in the form that is served, or what is wrong with it, in words that hold
+      nothing of it.
+Pure, and without a clock: a certificate that has expired is served, and its clients refuse it.
+
+A chain in the wrong order is put right: the certificate of the key first, then whoever issued it.
+Self-signed roots and what belongs to no chain are left out. What OpenSSL would refuse to load at
+its default level of security is refused here, where it can be told to whom it concerns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import PublicKeyAlgorithmOID
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+CERTIFICATE_BYTES = 64_000
+"""A certificate with its chain and its key may have so many."""
+MOST_CERTIFICATES = 20
+"""A chain is looked for among so many."""
+AUTHORITY_BYTES = 256_000
+RSA_BITS = range(2048, 8193)
+CURVES = ("secp256r1", "secp384r1", "secp521r1")
+WEAK_HASHES = ("md5", "sha1")
+FEWEST_CURVE_BITS = 224
+BEGIN = b"-----BEGIN CERTIFICATE-----"
+_FAULTS = (Exception,)
+"""What is raised about bytes of a stranger's has nothing else in common, InvalidVersion and InternalError among it."""
+
+Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
+
+
+class File(Struct, frozen=True):
+    """A file that is named by its content."""
+
+    name: str
+    text: bytes
+
+    def __repr__(self) -> str:
+        return f"File({self.name})"
+
+
+def certificate(chain: bytes, key: bytes) -> File | str:
+    """Return a certificate with its chain and its key, or why it can't be served."""
+    if len(chain) + len(key) > CERTIFICATE_BYTES:
+        return f"tls.crt and tls.key have {len(chain) + len(key):,} bytes, and {CERTIFICATE_BYTES:,} are possible"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about what old certificates hold; what matters is judged here
+        found = _certificates(chain)
+        if not found:
+            return "tls.crt holds no certificate in PEM, or a damaged one"
+        if len(found) > MOST_CERTIFICATES:
+            return f"tls.crt holds {len(found)} certificates, and {MOST_CERTIFICATES} are possible"
+        private = _key(key)
+        return private if isinstance(private, str) else _joined(found, private)
+
+
+def authorities(text: str) -> bytes | str:
+    """Return the certificates of authorities, or why they can't be used."""
+    if len(text) > AUTHORITY_BYTES:
+        return f"ca.crt has {len(text):,} bytes, and {AUTHORITY_BYTES:,} are possible"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = _certificates(text.encode())
+        return _pem(dict.fromkeys(found)) if found else "ca.crt holds no certificate in PEM, or a damaged one"
+
+
+def named(text: bytes, suffix: str) -> File:
+    """Return a file with the name of its content."""
+    return File(f"{sha256(text).hexdigest()[:16]}{suffix}", text)
+
+
+def _joined(found: Sequence[x509.Certificate], key: Key) -> File | str:
+    try:
+        public = _public(key.public_key())
+        leaf = next((one for one in found if _public(one.public_key()) == public), None)
+        if leaf is None:
+            return "tls.key is the key of no certificate in tls.crt"
+        chain = _chain(leaf, found)
+        if (weak := next(filter(None, map(_weakness, chain)), None)) is not None:
+            return weak
+        _try(key)
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    except _FAULTS:
+        return "tls.crt or tls.key is damaged, or of a kind that is not supported"
+    return named(_pem(chain) + private, ".pem")
+
+
+def _certificates(text: bytes) -> list[x509.Certificate]:
+    """Return the certificates, all of them or none: one that is cut off would be passed over in silence."""
+    try:
+        found = x509.load_pem_x509_certificates(text)
+    except _FAULTS:
+        return []
+    return found if len(found) >= text.count(BEGIN) else []
+
+
+def _key(text: bytes) -> Key | str:
+    """Return the key. It is tried out later, which costs less than to look into it."""
+    if b"ENCRYPTED" in text:
+        return "tls.key is encrypted; store it without a passphrase"
+    try:
+        key = serialization.load_pem_private_key(text, None, unsafe_skip_rsa_key_validation=True)
+    except _FAULTS:
+        return "tls.key holds no private key in PEM"
+    if not isinstance(key, Key):
+        return "tls.key is of a kind that is not supported; use RSA, ECDSA or Ed25519"
+    if isinstance(key, rsa.RSAPrivateKey) and key.key_size not in RSA_BITS:
+        return f"tls.key is an RSA key of {key.key_size} bits; use {RSA_BITS[0]} to {RSA_BITS[-1]}"
+    if isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.name not in CURVES:
+        return f"tls.key is on the curve {key.curve.name}; use P-256, P-384 or P-521"
+    return key
+
+
+def _chain(leaf: x509.Certificate, found: Sequence[x509.Certificate]) -> list[x509.Certificate]:
+    """Return the leaf and who issued it, and so on, without the root."""
+    # An authority may be there twice: signed by another one, and by itself.
+    left = sorted((one for one in dict.fromkeys(found) if one != leaf), key=_is_self_signed)
+    chain = [leaf]
+    while not _is_self_signed(chain[-1]):
+        issuer = next((one for one in left if _has_issued(one, chain[-1])), None)
+        if issuer is None or _is_self_signed(issuer):
+            break
+        left.remove(issuer)
+        chain.append(issuer)
+    return chain
+
+
+def _is_self_signed(one: x509.Certificate) -> bool:
+    return one.issuer == one.subject
+
+
+def _has_issued(issuer: x509.Certificate, issued: x509.Certificate) -> bool:
+    try:
+        issued.verify_directly_issued_by(issuer)
+    except _FAULTS:
+        return False
+    return True
+
+
+def _weakness(one: x509.Certificate) -> str | None:
+    """Return what OpenSSL would not load. The signature of a self-signed one proves nothing anyway."""
+    signed = one.signature_hash_algorithm
+    if signed is not None and signed.name in WEAK_HASHES and not _is_self_signed(one):
+        return f"a certificate in tls.crt is signed with {signed.name.upper()}; have it issued anew with SHA-256"
+    key = one.public_key()
+    if one.public_key_algorithm_oid == PublicKeyAlgorithmOID.RSASSA_PSS:
+        return "a certificate in tls.crt has a key for RSA-PSS alone; use a plain RSA key"
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size < RSA_BITS[0]:
+        return f"a certificate in tls.crt has an RSA key of {key.key_size} bits; {RSA_BITS[0]} are needed"
+    if isinstance(key, ec.EllipticCurvePublicKey) and key.key_size < FEWEST_CURVE_BITS:
+        return f"a certificate in tls.crt has a key of {key.key_size} bits; use P-256 or more"
+    return None
+
+
+def _try(key: Key) -> None:
+    """Sign something and have it verified: a key of damaged parts raises."""
+    said = b"Varnish Gateway"
+    if isinstance(key, rsa.RSAPrivateKey):
+        sealed = key.sign(said, padding.PKCS1v15(), hashes.SHA256())
+        key.public_key().verify(sealed, said, padding.PKCS1v15(), hashes.SHA256())
+    elif isinstance(key, ec.EllipticCurvePrivateKey):
+        algorithm = ec.ECDSA(hashes.SHA256())
+        key.public_key().verify(key.sign(said, algorithm), said, algorithm)
+    else:
+        key.public_key().verify(key.sign(said), said)
+
+
+def _public(key: object) -> bytes:
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)  # type: ignore[attr-defined, no-any-return]
+
+
+def _pem(found: Iterable[x509.Certificate]) -> bytes:
+    return b"".join(one.public_bytes(Encoding.PEM) for one in found)

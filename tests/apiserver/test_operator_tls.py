@@ -1,0 +1,381 @@
+"""Certificates: from a user's Secrets into the one that a Gateway's pods read, and what is said about them."""
+
+import json
+import re
+import threading
+from base64 import b64decode
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+import pytest
+
+import certificates
+from apiserver.operatorlab import Lab
+from apiserver.operators import GATEWAY_API, Document, Operator, gateway_class, put, route, service
+from apiserver.pods import Pod
+from apiserver.test_operator_status import give_address, is_programmed
+from varnish_gateway.emit.manifests.containers import HEALTH_PORT
+from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.ir import wire
+from varnish_gateway.translate.pem import CERTIFICATE_BYTES
+
+ROOT = certificates.authority("root")
+
+
+def https(name: str, *refs: str, namespace: str | None = None, port: int = 443, **more: Any) -> Document:
+    named = [{"name": ref} | ({"namespace": namespace} if namespace else {}) for ref in refs]
+    everyone = {"namespaces": {"from": "All"}}
+    certified = {"certificateRefs": named}
+    return {"name": name, "port": port, "protocol": "HTTPS", "tls": certified, "allowedRoutes": everyone, **more}
+
+
+def certify(lab: Lab, name: str, host: str = "www.example.com", namespace: str | None = None, **more: Any) -> None:
+    lab.put(ROOT.issue(host, **more).secret(namespace or lab.namespace, name))
+
+
+def sealed(lab: Lab, name: str = "gw") -> dict[str, bytes]:
+    """Return what the Gateway's Secret holds."""
+    found = lab.find("Secret", f"{name}-tls") or {}
+    return {key: b64decode(text) for key, text in found.get("data", {}).items()}
+
+
+def certificate_names(lab: Lab, name: str = "gw") -> dict[int, list[tuple[str, ...]]]:
+    data = sealed(lab, name)
+    if "tls.json" not in data:
+        return {}
+    tls = msgspec.json.decode(data.pop("tls.json"), type=wire.Tls)
+    named = {one.file for port in tls.ports for one in port.certificates}
+    assert named | {port.clients.file for port in tls.ports if port.clients} == data.keys()
+    return {port.port: [one.names for one in port.certificates] for port in tls.ports}
+
+
+def listener(lab: Lab, name: str = "https", gateway: str = "gw") -> dict[str, tuple[str, str]]:
+    found = lab.get("Gateway", gateway).get("status", {}).get("listeners", ())
+    conditions = [c for one in found if one["name"] == name for c in one["conditions"]]
+    return {c["type"]: (c["status"], c["reason"]) for c in conditions}
+
+
+def until_listener(lab: Lab, name: str, **wanted: tuple[str, str]) -> None:
+    lab.until(lambda: wanted.items() <= listener(lab, name).items(), f"{name} is {wanted}")
+
+
+def until_names(lab: Lab, wanted: dict[int, list[tuple[str, ...]]]) -> None:
+    lab.until(lambda: certificate_names(lab) == wanted, f"certificates are {wanted}")
+
+
+def template(lab: Lab) -> Document:
+    return dict(lab.get("Deployment")["spec"]["template"])
+
+
+def let(namespace: str, source: str, kind: str = "Secret") -> Document:
+    """Let the Gateways of a namespace use what is in another."""
+    spec = {
+        "from": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "namespace": source}],
+        "to": [{"group": "", "kind": kind}],
+    }
+    metadata = {"name": f"let-{kind.lower()}", "namespace": namespace}
+    return {"apiVersion": GATEWAY_API, "kind": "ReferenceGrant", "metadata": metadata, "spec": spec}
+
+
+# -- the Secret ----------------------------------------------------------------------------------
+
+
+def test_certificates_are_copied_and_the_pods_have_the_socket(lab):
+    certify(lab, "cert")
+    lab.put(service(lab.namespace, "tea"), route(lab.namespace, "tea", "gw"))
+    lab.gateway(listeners=[https("https", "cert")])
+    assert certificate_names(lab) == {443: [("*",)]}
+    found = lab.get("Secret", "gw-tls")
+    assert found["type"] == "Opaque"
+    assert found["metadata"]["ownerReferences"][0]["uid"] == lab.get("Gateway")["metadata"]["uid"]
+    assert [(port["name"], port["port"]) for port in lab.get("Service")["spec"]["ports"]] == [("https-443", 443)]
+    container = template(lab)["spec"]["containers"][0]
+    assert ("https-443", 443) in [(port["name"], port["containerPort"]) for port in container["ports"]]
+    told = {one["name"]: one.get("value") for one in container["env"]}
+    assert told["VARNISH_LISTEN"].endswith(";https-443=:443,https")
+    assert told["SECRET_NAME"] == "gw-tls"
+    (wired,) = lab.routing().listeners
+    assert (wired.socket, wired.scheme) == ("https-443", "https")
+    assert [by.listener for by in lab.routing().routes[0].attachments] == ["https"]
+
+
+def test_without_tls_the_secret_is_empty(lab):
+    lab.gateway()
+    assert sealed(lab) == {}
+    assert lab.find("Secret", "gw-tls") is not None
+
+
+def test_a_rotation_is_another_secret_and_the_same_pods(lab):
+    certify(lab, "cert")
+    lab.gateway(listeners=[https("https", "cert")])
+    before, writes, pods = sealed(lab), lab.operator.writes(), template(lab)
+    certify(lab, "cert", "rotated.example.com")
+    lab.until(lambda: sealed(lab) not in ({}, before), "the new certificate")
+    lab.operator.settled()
+    assert certificate_names(lab) == {443: [("*",)]}
+    assert not before.keys() & sealed(lab).keys() - {"tls.json"}, "the former file is gone"
+    assert template(lab) == pods
+    after = lab.operator.writes()
+    changed = {name for name in after if after[name] != writes.get(name) and not name.startswith("Gateway ")}
+    assert changed == {"Secret apply"}
+    assert lab.operator.writes()["Secret apply"] == writes["Secret apply"] + 1
+
+
+def test_what_nobody_refers_to_writes_nothing(lab):
+    certify(lab, "cert")
+    lab.gateway(listeners=[https("https", "cert")])
+    before = lab.operator.writes()
+    certify(lab, "stranger")
+    lab.change("Secret", "cert", {"metadata": {"annotations": {"a": "b"}}})
+    certify(lab, "later")
+    lab.gateway("second", listeners=[https("https", "later")])
+    assert lab.operator.writes()["Secret apply"] == before["Secret apply"] + 1, "that of the second Gateway"
+
+
+def test_a_secret_that_somebody_deletes_or_changes_is_made_anew(lab):
+    certify(lab, "cert")
+    lab.gateway(listeners=[https("https", "cert")])
+    good = sealed(lab)
+    lab.delete("Secret", "gw-tls")
+    lab.until(lambda: sealed(lab) == good, "the Secret")
+    lab.change("Secret", "gw-tls", {"data": {"tls.json": "eA=="}})
+    message = lab.until_condition("Gateway", "gw", "Programmed", "Invalid")["message"]
+    assert "Secret" in message
+    assert "delete the Secret, and it is made anew at once" in message
+    lab.delete("Secret", "gw-tls")
+    lab.until(lambda: sealed(lab) == good, "the Secret")
+    lab.until(lambda: lab.conditions("Gateway")["Programmed"]["reason"] != "Invalid", "no fault")
+
+
+def test_a_secret_of_somebody_else_is_never_touched(lab):
+    certify(lab, "cert")
+    foreign = certificates.secret(lab.namespace, "gw-tls", b"theirs", b"theirs")
+    lab.put(foreign)
+    before = lab.get("Secret", "gw-tls")
+    lab.put(gateway_with(lab, https("https", "cert")))
+    message = lab.until_condition("Gateway", "gw", "Programmed", "Invalid")["message"]
+    assert "gw-tls exists and is not managed by Varnish Gateway" in message
+    assert lab.get("Secret", "gw-tls") == before
+    lab.delete("Secret", "gw-tls")
+    until_names(lab, {443: [("*",)]})
+
+
+def gateway_with(lab: Lab, *listeners: Document, **spec: Any) -> Document:
+    return {
+        "apiVersion": GATEWAY_API,
+        "kind": "Gateway",
+        "metadata": {"name": "gw", "namespace": lab.namespace},
+        "spec": {"gatewayClassName": lab.class_name, "listeners": list(listeners), **spec},
+    }
+
+
+def test_nothing_of_a_key_is_logged(lab):
+    made = ROOT.issue("www.example.com")
+    lab.put(made.secret(lab.namespace, "cert"))
+    lab.put(certificates.secret(lab.namespace, "broken", made.crt, made.private[:-40]))
+    lab.gateway(listeners=[https("https", "cert"), https("b", "broken", hostname="b.example.com")])
+    said = lab.operator.log.read_text() + json.dumps(lab.get("Gateway")) + json.dumps(lab.all("Event"))
+    assert "InvalidCertificateRef" in said
+    key = made.private.decode().splitlines()[1]
+    for part in re.findall(".{20}", key):
+        assert part not in said
+    assert "PRIVATE KEY" not in said
+
+
+# -- what is wrong -------------------------------------------------------------------------------
+
+
+def test_a_certificate_that_is_missing_comes_and_goes(lab):
+    plain = {"name": "http", "port": 80, "protocol": "HTTP"}
+    lab.gateway(listeners=[plain, https("https", "cert")])
+    until_listener(lab, "https", ResolvedRefs=("False", "InvalidCertificateRef"), Programmed=("False", "Invalid"))
+    assert listener(lab, "https")["Accepted"] == ("True", "Accepted")
+    assert listener(lab, "http")["ResolvedRefs"] == ("True", "ResolvedRefs")
+    assert {one.name for one in lab.routing().listeners} == {"http"}
+    certify(lab, "cert")
+    until_listener(lab, "https", ResolvedRefs=("True", "ResolvedRefs"))
+    until_names(lab, {443: [("*",)]})
+    assert {one.name for one in lab.routing().listeners} == {"http", "https"}
+    lab.delete("Secret", "cert")
+    until_listener(lab, "https", ResolvedRefs=("False", "InvalidCertificateRef"))
+    until_names(lab, {})
+
+
+def test_bad_certificates_are_the_loss_of_their_listeners_alone(lab):
+    good, other = ROOT.issue("good.example.com"), ROOT.issue("other")
+    lab.put(
+        good.secret(lab.namespace, "good"),
+        certificates.secret(lab.namespace, "mismatched", good.crt, other.private),
+        certificates.secret(lab.namespace, "malformed", b"Hello world\n", b"Hello world\n"),
+        certificates.secret(lab.namespace, "huge", good.crt + b"\n" * 900_000, good.private),
+        {**good.secret(lab.namespace, "opaque"), "type": "Opaque"},
+    )
+    names = ("good", "mismatched", "malformed", "huge", "opaque", "missing")
+    lab.gateway(listeners=[https(name, name, hostname=f"{name}.example.com") for name in names])
+    until_listener(lab, "good", ResolvedRefs=("True", "ResolvedRefs"))
+    for name in names[1:]:
+        until_listener(lab, name, ResolvedRefs=("False", "InvalidCertificateRef"), Programmed=("False", "Invalid"))
+    assert certificate_names(lab) == {443: [("good.example.com",)]}
+    conditions = lab.conditions("Gateway")
+    assert (conditions["Accepted"]["status"], conditions["Accepted"]["reason"]) == ("True", "ListenersNotValid")
+
+
+def test_a_grant_is_added_and_removed(lab, other):
+    certify(lab, "cert", namespace=other)
+    lab.gateway(listeners=[https("https", "cert", namespace=other)])
+    until_listener(lab, "https", ResolvedRefs=("False", "RefNotPermitted"), Programmed=("False", "Invalid"))
+    assert sealed(lab) == {}
+    lab.put(let(other, lab.namespace))
+    until_names(lab, {443: [("*",)]})
+    until_listener(lab, "https", ResolvedRefs=("True", "ResolvedRefs"))
+    lab.delete("ReferenceGrant", "let-secret", other)
+    until_names(lab, {})
+    until_listener(lab, "https", ResolvedRefs=("False", "RefNotPermitted"))
+
+
+def test_as_many_as_fit_are_served_and_the_api_server_takes_them(lab):
+    """About 24 of 30 large certificates have room in one Secret."""
+    names = [f"c{number}" for number in range(30)]
+    for name in names:
+        certify(lab, name, f"{name}.example.com", padding=CERTIFICATE_BYTES // 2)
+    lab.gateway(listeners=[https(name, name, hostname=f"{name}.example.com") for name in names])
+    served = [found for (found,) in certificate_names(lab)[443]]
+    assert served == [f"{name}.example.com" for name in names[: len(served)]]
+    assert 20 < len(served) < 30
+    size = sum(map(len, sealed(lab).values()))
+    assert 900_000 < size < 1 << 20
+    until_listener(lab, names[len(served)], ResolvedRefs=("False", "InvalidCertificateRef"))
+    until_listener(lab, names[len(served) - 1], ResolvedRefs=("True", "ResolvedRefs"))
+    assert not lab.operator.log.read_text().count("ApplyRefused")
+
+
+# -- what clients have to show -------------------------------------------------------------------
+
+
+def validated(*names: str, **more: Any) -> Document:
+    refs = [{"group": "", "kind": "ConfigMap", "name": name, **more} for name in names]
+    return {"frontend": {"default": {"validation": {"caCertificateRefs": refs}}}}
+
+
+def clients(lab: Lab) -> bytes | None:
+    """Return the authorities for clients of port 443."""
+    data = sealed(lab)
+    if "tls.json" not in data:
+        return None
+    port = msgspec.json.decode(data["tls.json"], type=wire.Tls).ports[0]
+    return data[port.clients.file] if port.clients else None
+
+
+def test_authorities_are_followed_and_a_port_is_not_served_without_them(lab):
+    certify(lab, "cert")
+    lab.gateway(listeners=[https("https", "cert")], tls=validated("ca"))
+    until_listener(
+        lab,
+        "https",
+        ResolvedRefs=("False", "InvalidCACertificateRef"),
+        Accepted=("False", "NoValidCACertificate"),
+        Programmed=("False", "Invalid"),
+    )
+    assert sealed(lab) == {}
+    lab.put(certificates.config_map(lab.namespace, "ca", ROOT))
+    lab.until(lambda: clients(lab) == ROOT.own, "the authority")
+    until_listener(lab, "https", ResolvedRefs=("True", "ResolvedRefs"), Accepted=("True", "Accepted"))
+    second = certificates.authority("second")
+    lab.put(certificates.config_map(lab.namespace, "ca", ROOT, second))
+    lab.until(lambda: clients(lab) == ROOT.own + second.own, "both")
+    lab.delete("ConfigMap", "ca")
+    until_names(lab, {})
+    until_listener(lab, "https", Accepted=("False", "NoValidCACertificate"))
+    lab.gateway(listeners=[https("https", "cert")])
+    until_names(lab, {443: [("*",)]})
+    assert clients(lab) is None
+
+
+def test_authorities_of_another_namespace_take_a_grant(lab, other):
+    certify(lab, "cert")
+    lab.put(certificates.config_map(other, "ca", ROOT))
+    lab.gateway(listeners=[https("https", "cert")], tls=validated("ca", namespace=other))
+    until_listener(lab, "https", ResolvedRefs=("False", "RefNotPermitted"), Accepted=("False", "NoValidCACertificate"))
+    lab.put(let(other, lab.namespace, "ConfigMap"))
+    lab.until(lambda: clients(lab) == ROOT.own, "the authority")
+
+
+# -- when it is programmed -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def told() -> dict[str, Any]:
+    """Have what a pod's chaperone reports; tests change it."""
+    return {"sockets": ["https-443=:443", "ghost-reload=127.0.0.1:1969"], "upToDate": True, "generation": "1"}
+
+
+@pytest.fixture
+def chaperone(told: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(told).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Answer
+
+
+def test_programmed_waits_for_the_pods_to_have_the_certificates(lab, told, chaperone):
+    certify(lab, "cert")
+    lab.gateway(listeners=[https("https", "cert")])
+    give_address(lab)
+    pod = Pod(lab)
+    server = ThreadingHTTPServer((pod.address, HEALTH_PORT), chaperone)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    told["vcl"] = content_hash(lab.get("ConfigMap", "gw-vcl")["data"]["main.vcl"].encode())
+    try:
+        pod._create()
+        message = lab.until_condition("Gateway", "gw", "Programmed", "Pending")["message"]
+        lab.until(lambda: "the newest certificate" in lab.conditions("Gateway")["Programmed"]["message"], message)
+        told["tls"] = content_hash(sealed(lab)["tls.json"])
+        lab.until(lambda: is_programmed(lab, 1), "programmed")
+        certify(lab, "cert", "rotated.example.com")
+        lab.until(lambda: not is_programmed(lab, 1), "another certificate")
+        told["tls"] = content_hash(sealed(lab)["tls.json"])
+        lab.until(lambda: is_programmed(lab, 1), "programmed again")
+    finally:
+        lab.delete("Pod", pod.name)
+        server.shutdown()
+        server.server_close()
+
+
+# -- restarts ------------------------------------------------------------------------------------
+
+
+def test_an_operator_that_finds_everything_right_writes_nothing(cluster, namespace, tmp_path):
+    put(cluster, gateway_class(namespace))
+    operator = Operator(cluster, tmp_path, class_name=namespace).start()
+    lab = Lab(cluster, operator, namespace)
+    try:
+        certify(lab, "cert")
+        lab.put(certificates.config_map(namespace, "ca", ROOT))
+        lab.gateway(listeners=[https("https", "cert")], tls=validated("ca"))
+        assert clients(lab) == ROOT.own
+        before = {one["kind"]: one["metadata"]["resourceVersion"] for one in lab.owned()}
+        operator.stop()
+        operator.start()
+        assert operator.writes() == {}
+        assert {one["kind"]: one["metadata"]["resourceVersion"] for one in lab.owned()} == before
+        operator.stop()
+        certify(lab, "cert", "rotated.example.com")
+        lab.put(gateway_class(namespace, parameters="missing"))
+        good = sealed(lab)
+        operator.start()
+        lab.until(lambda: sealed(lab) != good, "the new certificate, also while the class is at fault")
+        lab.put({**gateway_with(lab, https("https", "cert")), "metadata": {"name": "new", "namespace": namespace}})
+        lab.until_condition("Gateway", "new", "Accepted", "InvalidParameters")
+        operator.settled()
+        assert lab.find("Secret", "new-tls") is None
+        lab.put(gateway_class(namespace))
+        lab.until(lambda: sealed(lab, "new"), "the new Gateway's certificates")
+    finally:
+        operator.stop()
