@@ -34,7 +34,6 @@ def test_every_event_has_a_sentence():
         events.SourceLost(reason="r"),
         events.SourceBack(seconds=1),
         events.SourceProblems(problems=("p",)),
-        events.SocketsUnserved(sockets=("https-443=:443,https",)),
         events.Ready(ready=False, reason="r"),
         events.Draining(seconds=1),
         events.Stopped(),

@@ -6,6 +6,7 @@ from varnish_gateway.chaperone.varnishd import PARAMETERS, Command, arguments, e
 from varnish_gateway.chaperone.workdir import Layout
 
 LAYOUT = Layout(
+    work_dir=Path("/w"),
     secret_path=Path("/w/secret"),
     secret=b"s",
     vmod_dir=Path("/w/vmods"),
