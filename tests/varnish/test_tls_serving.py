@@ -70,7 +70,7 @@ async def test_only_names_of_listeners_count_not_those_of_the_certificate(origin
 
 
 async def test_of_several_certificates_for_a_name_the_clients_abilities_decide(origins):
-    rsa, elliptic = pair("tea", kind="rsa"), pair("tea")
+    rsa, elliptic = pair("tea", kind="rsa2048"), pair("tea")
     async with https(origins, (pair("default"), ["default"]), (rsa, ["tea"]), (elliptic, ["tea"])) as (_, port):
         only_rsa = secure(port, "tea", maximum=ssl.TLSVersion.TLSv1_2)
         only_rsa.context.set_ciphers("ECDHE-RSA-AES128-GCM-SHA256")

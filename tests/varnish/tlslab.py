@@ -7,12 +7,16 @@ Out:  ir.Tls, contexts for clients, a running DataPlane with an https socket.
 import asyncio
 import contextlib
 import ssl
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
 
 from varnish.chaperonelab import endpoints, must_serve, routing, running
 from varnish.loopback import free_port
@@ -21,8 +25,6 @@ from varnish_gateway.chaperone.dataplane import Change, DataPlane
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import Tls, wire
-
-KINDS = {"ec": ("ec", "-pkeyopt", "ec_paramgen_curve:P-256"), "rsa": ("rsa:2048",)}
 
 
 class Pair(NamedTuple):
@@ -36,37 +38,45 @@ class Pair(NamedTuple):
         return self.certificate + self.key
 
     @property
+    def parsed(self) -> x509.Certificate:
+        return x509.load_pem_x509_certificate(self.certificate)
+
+    @property
     def der(self) -> bytes:
         return ssl.PEM_cert_to_DER_cert(self.certificate.decode())
 
 
-def make_pair(
-    name: str, *names: str, kind: str = "ec", issuer: Pair | None = None, days: int = 30, bits: str = ""
-) -> Pair:
-    """Make a certificate for names, self-signed unless somebody issues it."""
-    alternatives = ",".join(f"DNS:{each}" for each in (name, *names))
-    with tempfile.TemporaryDirectory() as place:
-        given = ()
-        if issuer is not None:
-            Path(place, "ca.pem").write_bytes(issuer.certificate)
-            Path(place, "ca.key").write_bytes(issuer.key)
-            given = ("-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "basicConstraints=critical,CA:false")
-        subprocess.run(
-            (
-                *("openssl", "req", "-x509", "-newkey", *(KINDS[kind] if not bits else (f"rsa:{bits}",))),
-                *("-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", str(days)),
-                *("-subj", f"/CN={name}", "-addext", f"subjectAltName={alternatives}", *given),
-            ),
-            cwd=place,
-            check=True,
-            capture_output=True,
-        )
-        return Pair(Path(place, "cert.pem").read_bytes(), Path(place, "key.pem").read_bytes())
+def make_pair(name: str, *names: str, kind: str = "ec", issuer: Pair | None = None, days: int = 30) -> Pair:
+    """Make a certificate for names, self-signed unless somebody issues it; one of -1 days ended yesterday."""
+    key = ec.generate_private_key(ec.SECP256R1()) if kind == "ec" else rsa.generate_private_key(65537, int(kind[3:]))
+    own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(own)
+        .issuer_name(own if issuer is None else issuer.parsed.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=9))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(each) for each in (name, *names)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+    )
+    signer = key if issuer is None else serialization.load_pem_private_key(issuer.key, None)
+    signed = builder.sign(signer, hashes.SHA256())
+    return Pair(
+        signed.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+    )
+
+
+def pair(name: str, number: int = 0, kind: str = "ec") -> Pair:
+    """Return a certificate for a name, the same one for the same number."""
+    return _numbered_pair(name, number, kind)
 
 
 @cache
-def pair(name: str, number: int = 0, kind: str = "ec") -> Pair:
-    """Return a certificate for a name, the same one for the same number."""
+def _numbered_pair(name: str, number: int, kind: str) -> Pair:
     del number
     return make_pair(name, kind=kind)
 

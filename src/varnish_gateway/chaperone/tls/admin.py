@@ -5,7 +5,6 @@ Out:  what HAProxy answers, as text; ConnectionError where it does not.
 """
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 from varnish_gateway import errors
@@ -48,8 +47,8 @@ class AdminSocket:
         lines = (line.partition(":") for line in (await self.ask("show info", seconds=seconds)).splitlines())
         return {name.strip(): value.strip() for name, _, value in lines}
 
-    async def frontends(self) -> Iterator[dict[str, str]]:
+    async def frontends(self) -> list[dict[str, str]]:
         """Return the rows of ``show stat`` that are about ports."""
         head, *rows = (await self.ask("show stat -1 1 -1")).splitlines()
         names = head.removeprefix("# ").split(",")
-        return (dict(zip(names, row.split(","), strict=False)) for row in rows if row)
+        return [dict(zip(names, row.split(","), strict=False)) for row in rows if row]
