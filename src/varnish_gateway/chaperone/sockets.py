@@ -15,8 +15,8 @@ from varnish_gateway.emit.haproxy import proxy_socket
 
 RELOAD_SOCKET = "ghost-reload"
 RELOAD_PORT = 1969
-LONGEST_DIRECTORY = 107 - len("/https-65535.sock")
-"""A Unix socket's path has 107 bytes at most."""
+LONGEST_DIRECTORY = 107 - len("/tls/admin-99999.sock")
+"""A Unix socket's path has 107 bytes at most, and this is the longest of those that we make."""
 _TLS_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):[0-9]{1,5}")
 
 

@@ -18,7 +18,6 @@ from varnish_gateway.ir import wire
 DIRECTORY = "tls"
 """Where the files lie, below HAProxy's working directory: all names are relative, so none needs quotes."""
 CONFIG = "haproxy.cfg"
-ADMIN_SOCKET = "admin.sock"
 BUFFER_BYTES = 40960
 """varnishd takes heads of 32 KB; it decides about those, not HAProxy, which needs some room of its own."""
 KEEP_ALIVE_SECONDS = 15
@@ -101,13 +100,21 @@ def crt_list(in_order: Iterable[Slot]) -> str:
     return "".join(f"{list_line(slot)}\n" for slot in in_order)
 
 
-def config(binds: Iterable[Bind], machine: Machine, label: str) -> str:
-    """Return haproxy.cfg. ``label`` comes back in ``show info``, and so tells which configuration serves."""
+def admin_socket(number: int) -> str:
+    """Return the file by which a worker is told what to do.
+
+    Each configuration has its own: workers of before and after a reload share a socket of the same
+    name for a moment, and whoever accepts first would get the commands.
+    """
+    return f"admin-{number}.sock"
+
+
+def config(binds: Iterable[Bind], machine: Machine, number: int) -> str:
+    """Return haproxy.cfg, one of a series: ``number`` names its admin socket."""
     account = f"  user {machine.account}\n  group {machine.account}\n" if machine.account else ""
     head = f"""\
 global
-  description {label}
-  stats socket unix@{DIRECTORY}/{ADMIN_SOCKET} mode 600 level admin
+  stats socket unix@{DIRECTORY}/{admin_socket(number)} mode 600 level admin
   stats timeout 1m
 {account}  maxconn {machine.connections}
   nbthread {machine.threads}

@@ -17,14 +17,14 @@ MOST_PAYLOAD = BUFFER_BYTES - 4096
 
 class AdminSocket:
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     async def ask(self, command: str, payload: bytes | None = None, seconds: float = ANSWER_SECONDS) -> str:
         """Send a command; return its answer."""
         line = command.encode() + (b"\n" if payload is None else b" <<\n" + payload + b"\n")
         try:
             async with asyncio.timeout(seconds):
-                reader, writer = await asyncio.open_unix_connection(self._path)
+                reader, writer = await asyncio.open_unix_connection(self.path)
                 try:
                     writer.write(line)
                     answer = await reader.read()
@@ -41,11 +41,6 @@ class AdminSocket:
         answer = await self.ask(command, payload)
         if done not in answer:
             raise errors.TlsRefused(f"HAProxy, {command}: {' '.join(answer.split()) or 'no answer'}")
-
-    async def info(self, seconds: float = ANSWER_SECONDS) -> dict[str, str]:
-        """Return ``show info``."""
-        lines = (line.partition(":") for line in (await self.ask("show info", seconds=seconds)).splitlines())
-        return {name.strip(): value.strip() for name, _, value in lines}
 
     async def frontends(self) -> list[dict[str, str]]:
         """Return the rows of ``show stat`` that are about ports."""

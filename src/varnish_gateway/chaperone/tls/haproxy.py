@@ -35,10 +35,9 @@ _LEVELS = {"ALERT": logging.ERROR, "WARNING": logging.INFO}
 class Haproxy:
     """A running master."""
 
-    def __init__(self, process: Process, lifeline: Lifeline, admin: AdminSocket) -> None:
+    def __init__(self, process: Process, lifeline: Lifeline) -> None:
         self._process = process
         self._lifeline = lifeline
-        self._admin = admin
         self._alerts: list[str] = []
         self.is_ending = False
         self._output = asyncio.create_task(self._read_output())
@@ -59,14 +58,14 @@ class Haproxy:
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
         return f"HAProxy ended with {how}" + (f": {' '.join(self._alerts)}" if self._alerts else "")
 
-    async def serves(self, label: str) -> None:
-        """Return when the configuration of this label serves; raise ChildExited if it does not come to that."""
+    async def serves(self, admin: AdminSocket) -> None:
+        """Return when the worker with this admin socket serves; raise ChildExited if it does not come to that."""
         self._alerts.clear()
         deadline = time.monotonic() + START_SECONDS
         while self.running:
             with contextlib.suppress(OSError):
-                if (await self._admin.info(START_SECONDS)).get("description") == label:
-                    return
+                await admin.ask("show version", seconds=START_SECONDS)
+                return
             if time.monotonic() > deadline:
                 raise errors.ChildExited(f"HAProxy does not serve: {' '.join(self._alerts) or 'it does not say why'}")
             await asyncio.sleep(POLL_SECONDS)
@@ -113,7 +112,7 @@ class Haproxy:
         log.log(level, "%s", text, extra={"component": "haproxy", "pid": self.pid})
 
 
-async def launch(work_dir: Path, admin: AdminSocket, label: str) -> Haproxy:
+async def launch(work_dir: Path, admin: AdminSocket) -> Haproxy:
     """Start HAProxy and return when it serves; raise ChildExited if it does not."""
     await end_leftover(work_dir)
     try:
@@ -133,9 +132,9 @@ async def launch(work_dir: Path, admin: AdminSocket, label: str) -> Haproxy:
     except BaseException:
         process.kill()
         raise
-    haproxy = Haproxy(process, lifeline, admin)
+    haproxy = Haproxy(process, lifeline)
     try:
-        await haproxy.serves(label)
+        await haproxy.serves(admin)
     except BaseException:
         await haproxy.stop()
         raise

@@ -8,8 +8,9 @@ The files on disk are always those that HAProxy should start with.
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from varnish_gateway import errors
@@ -22,7 +23,7 @@ from varnish_gateway.chaperone.tls.haproxy import Haproxy
 from varnish_gateway.chaperone.tls.machine import machine
 from varnish_gateway.chaperone.tls.plan import Plan, Steps, steps
 from varnish_gateway.chaperone.tls.store import Store
-from varnish_gateway.emit.haproxy import ADMIN_SOCKET, CONFIG, DIRECTORY, config, crt_list, list_file, list_line
+from varnish_gateway.emit.haproxy import CONFIG, DIRECTORY, admin_socket, config, crt_list, list_file, list_line
 
 
 class Serving:
@@ -33,12 +34,13 @@ class Serving:
         self._bus = bus
         self._died = died
         self._machine = machine()
-        self.admin = AdminSocket(work_dir / DIRECTORY / ADMIN_SOCKET)
         self._store: Store | None = None
         self._haproxy: Haproxy | None = None
         self._watch: asyncio.Task[None] | None = None
         self._died_at: float | None = None
-        self._label = 0
+        self._number = 0
+        self.admin = self._admin_socket()
+        self._sockets: tuple[Socket, ...] = ()
         self.plan = Plan()
         self.is_mixed = False
         """Whether an exchange was not finished, so that only a reload makes it certain what serves."""
@@ -62,8 +64,9 @@ class Serving:
 
     async def change(self, wanted: Plan, sockets: Iterable[Socket]) -> None:
         """Come to another plan; raise TlsRefused and leave everything as it is where that can't be."""
-        new = wanted.ports - self.plan.ports
-        if (taken := first_taken(socket for socket in sockets if socket.port in new)) is not None:
+        bound, self._sockets = self._sockets, tuple(sockets)
+        new, gone = wanted.ports - self.plan.ports, self.plan.ports - wanted.ports
+        if (taken := first_taken(socket for socket in self._sockets if socket.port in new)) is not None:
             raise taken
         if not wanted.binds:
             await self._end()
@@ -78,6 +81,7 @@ class Serving:
             except (errors.TlsRefused, OSError):
                 await self._reload(wanted)  # it reads what is on disk, whatever became of the rest
         self.plan, self.is_mixed = wanted, False
+        await _until_free([socket for socket in bound if socket.port in gone])
 
     def finish(self) -> None:
         """Take no new connections; those that are there may end."""
@@ -101,9 +105,10 @@ class Serving:
         self._files.write({})
 
     async def _launch(self, plan: Plan) -> None:
-        label = self._write(plan)
+        admin = self._write(plan)
         await self._refuse_unless_good(plan)
-        self._haproxy = await haproxy.launch(self._work_dir, self.admin, label)
+        self._haproxy = await haproxy.launch(self._work_dir, admin)
+        self._talk_over(admin)
         self._watch = asyncio.create_task(self._watch_master(self._haproxy))
         self._bus.publish(events.HaproxyStarted(pid=self._haproxy.pid, ports=tuple(sorted(plan.ports))))
         if self._died_at is not None:
@@ -113,14 +118,15 @@ class Serving:
     async def _reload(self, plan: Plan) -> None:
         assert self._haproxy is not None  # noqa: S101 - only called while it runs
         started = time.monotonic()
-        label = self._write(plan)
+        admin = self._write(plan)
         try:
             await self._refuse_unless_good(plan)
             self._haproxy.reload()
-            await self._haproxy.serves(label)
+            await self._haproxy.serves(admin)
         except BaseException:
             self._write(self.plan)
             raise
+        self._talk_over(admin)
         seconds = time.monotonic() - started
         self._bus.publish(events.HaproxyReloaded(ports=tuple(sorted(plan.ports)), seconds=seconds))
 
@@ -165,13 +171,20 @@ class Serving:
             self._store = Store(self._work_dir / DIRECTORY)
         return self._store
 
-    def _write(self, plan: Plan) -> str:
-        """Write everything that HAProxy reads; return the label by which it tells that it has."""
-        self._label += 1
-        label = f"configuration-{self._label}"
+    def _write(self, plan: Plan) -> AdminSocket:
+        """Write everything that HAProxy reads; return the socket by which one that has read it can be asked."""
+        self._number += 1
         lists = {list_file(port): crt_list(slots).encode() for port, slots in plan.lists.items()}
-        self._files.write({**plan.files, **lists, CONFIG: config(plan.binds, self._machine, label).encode()})
-        return label
+        text = config(plan.binds, self._machine, self._number)
+        self._files.write({**plan.files, **lists, CONFIG: text.encode()})
+        return self._admin_socket()
+
+    def _admin_socket(self) -> AdminSocket:
+        return AdminSocket(self._work_dir / DIRECTORY / admin_socket(self._number))
+
+    def _talk_over(self, admin: AdminSocket) -> None:
+        self.admin = admin
+        self._files.forget_sockets(admin.path.name)
 
     async def _watch_master(self, master: Haproxy) -> None:
         reason = await master.exited()
@@ -180,3 +193,11 @@ class Serving:
             self._died_at = time.monotonic()
             self._bus.publish(events.HaproxyExited(reason=reason))
             self._died()
+
+
+async def _until_free(sockets: Sequence[Socket]) -> None:
+    """Wait for a worker of before to let go of ports: they may be wanted again at once."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(haproxy.STOP_SECONDS):
+            while first_taken(sockets) is not None:  # noqa: ASYNC110 - the kernel tells nobody
+                await asyncio.sleep(haproxy.POLL_SECONDS)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from varnish_gateway.chaperone.tls import pem
 from varnish_gateway.chaperone.workdir import write_private
-from varnish_gateway.emit.haproxy import ADMIN_SOCKET
 from varnish_gateway.emit.routing import content_hash
 
 PID_FILE = "haproxy.pid"
@@ -27,7 +26,7 @@ class Store:
         directory.mkdir(mode=OWNER_ONLY, exist_ok=True)
         directory.chmod(OWNER_ONLY)
         for path in directory.iterdir():
-            if path.name not in (ADMIN_SOCKET, PID_FILE):
+            if path.name != PID_FILE:
                 path.unlink()
 
     def write(self, files: Mapping[str, bytes]) -> None:
@@ -40,6 +39,12 @@ class Store:
         for name in self._written.keys() - files.keys():
             (self.directory / name).unlink(missing_ok=True)
             del self._written[name]
+
+    def forget_sockets(self, but: str) -> None:
+        """Remove the admin sockets of configurations that serve no more."""
+        for path in self.directory.glob("*.sock"):
+            if path.name != but:
+                path.unlink(missing_ok=True)
 
     def check(self, content: bytes) -> None:
         """Raise BadDocument if OpenSSL does not take a certificate with its key; it only reads files."""
