@@ -39,8 +39,9 @@ def main() -> int:
 def _obey(told: argparse.Namespace) -> int:
     match told.command:
         case "up":
-            lifecycle.up(say)
-            say("use it by: python -m cluster kubectl …; make cluster-down takes it down")
+            if not session.is_ours():
+                lifecycle.up(say)
+            say("it is up; use it by: python -m cluster kubectl …; make cluster-down takes it down")
         case "down":
             lifecycle.down(say, force=told.force)
         case "status":

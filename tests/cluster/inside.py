@@ -35,9 +35,9 @@ def in_node(*command: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a client: it finds the cluster and our programs."""
-    path = f"{BIN}:{os.environ.get('PATH', os.defpath)}"
-    return {**os.environ, "KUBECONFIG": str(ADMIN), "PATH": path, "HOME": str(STATE)}
+    """Return the environment of a client: it finds the cluster and our programs, and no proxy of the machine."""
+    own = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    return {**own, "KUBECONFIG": str(ADMIN), "PATH": f"{BIN}:{own.get('PATH', os.defpath)}", "HOME": str(STATE)}
 
 
 def kubectl(*arguments: str, stdin: str | None = None, check: bool = True) -> str:

@@ -105,7 +105,7 @@ def _start_node(held: int, lifeline: int | None) -> int:
     """Start the node's first process and return its number."""
     namespaces = ("--fork", "--kill-child=KILL", "--pid", "--mount", "--net", "--uts", "--ipc")
     command = [
-        "unshare", *namespaces, "--propagation=private",
+        "unshare", *namespaces, "--propagation=slave",
         sys.executable, "-m", inside.NODE_MODULE, f"--keep={held}",
         *([] if lifeline is None else [f"--lifeline={lifeline}"]),
     ]  # fmt: skip

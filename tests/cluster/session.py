@@ -12,11 +12,15 @@ WAIT_FOR_OTHERS = 3600.0
 Say = Callable[[str], None]
 
 
+def is_ours() -> bool:
+    """Whether the cluster of this checkout is up."""
+    return bool(inside.node_processes()) and lock.holder().get("root") == str(layout.ROOT)
+
+
 @contextlib.contextmanager
 def cluster(say: Say, *, keep: bool) -> Iterator[None]:
     """Use the cluster of this checkout if it is up; otherwise one that ends with us, unless it is to be kept."""
-    if lock.is_held() and lock.holder().get("root") == str(layout.ROOT):
-        inside.node()
+    if is_ours():
         say("using the cluster that is up; it stays up")
         yield
         return
