@@ -16,12 +16,14 @@ def import_base() -> None:
     _pack("coredns", gatewayapi.images("coredns"), user="0:0")  # binds port 53
 
 
-def import_ours() -> None:
-    """Import the operator's and the gateway's image."""
+def import_ours() -> bool:
+    """Import the operator's and the gateway's image; return whether one of them is another than before."""
+    before = inside.ctr("images", "list")
     for path in OURS:
         if not path.exists():
             raise ClusterError(f"{path} is missing: make images")
         import_archive(path)
+    return inside.ctr("images", "list") != before
 
 
 def import_archive(path: Path) -> None:
