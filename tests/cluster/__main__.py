@@ -23,6 +23,7 @@ def main() -> int:
         ("kubectl", "run kubectl"),
         ("client", "run a program where test clients are"),
         ("test", "run our own tests; arguments are pytest's"),
+        ("bench", "measure how long a new route takes to be served"),
     ):
         commands.add_parser(name, help=what).add_argument("arguments", nargs=argparse.REMAINDER)
     suite.add_arguments(commands.add_parser("conformance", help="run the official conformance suite"))
@@ -54,6 +55,8 @@ def _obey(told: argparse.Namespace) -> int:
             become(*inside.in_client(*(told.arguments or [os.environ.get("SHELL", "sh")])))
         case "test":
             return session.run_tests(told.arguments, say)
+        case "bench":
+            return session.run_bench(told.arguments, say)
         case "conformance":
             return suite.conformance(told, say)
     return 0

@@ -37,7 +37,16 @@ def cluster(say: Say, *, keep: bool) -> Iterator[None]:
 
 def run_tests(arguments: Sequence[str], say: Say) -> int:
     """Run tests/cluster where test clients are, and return pytest's exit status."""
+    return _run_installed(("-m", "pytest", "tests/cluster", *arguments), say)
+
+
+def run_bench(arguments: Sequence[str], say: Say) -> int:
+    """Measure how long routes take."""
+    return _run_installed(("bench/propagation.py", *arguments), say)
+
+
+def _run_installed(python: Sequence[str], say: Say) -> int:
     with cluster(say, keep=False):
         install.everything(say)
-        command = inside.in_client(sys.executable, "-m", "pytest", "tests/cluster", *arguments)
+        command = inside.in_client(sys.executable, *python)
         return subprocess.run(command, cwd=layout.ROOT, env=inside.environment(), check=False).returncode
