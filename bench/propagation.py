@@ -50,13 +50,11 @@ def main() -> int:
     finally:
         api.delete(f"/api/v1/namespaces/{name}")
     first, last = statistics.median(took[:SHARE]), statistics.median(took[-SHARE:])
-    tenths = statistics.quantiles(took, n=100)
-    print(
-        f"{count} routes: p50 {tenths[49]:.1f} ms, p90 {tenths[89]:.1f} ms, p99 {tenths[98]:.1f} ms, max {max(took):.1f} ms;"
-    )
-    print(
-        f"median of the first hundred {first:.1f} ms, of the last {last:.1f} ms, {last / first:.2f} times; answers {dict(seen)}"
-    )
+    shares = statistics.quantiles(took, n=100)
+    figures = {"p50": shares[49], "p90": shares[89], "p99": shares[98], "max": max(took)}
+    print(f"{count} routes:", ", ".join(f"{name} {value:.1f} ms" for name, value in figures.items()))
+    print(f"median of the first {SHARE} {first:.1f} ms, of the last {last:.1f} ms: {last / first:.2f} times")
+    print(f"answers: {dict(seen)}")
     return 0 if set(seen) <= {200, 404} else 1
 
 
