@@ -27,9 +27,11 @@ def cluster(say: Say, *, keep: bool) -> Iterator[None]:
     watched, held = os.pipe()  # nobody writes: the node sees that we are gone
     try:
         lifecycle.up(say, wait=WAIT_FOR_OTHERS, lifeline=None if keep else watched)
-        yield
-        if not keep:
-            lifecycle.down(say)
+        try:
+            yield
+        finally:
+            if not keep:
+                lifecycle.down(say)
     finally:
         os.close(watched)
         os.close(held)
