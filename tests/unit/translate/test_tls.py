@@ -79,6 +79,15 @@ def test_a_gateway_without_tls_says_nothing_about_it():
     assert delta.gateways[GW].tls is None
 
 
+def test_what_did_not_change_is_not_told_again():
+    world = World(gateway("gw", https()), certificate())
+    before = world.tls
+    delta = world.put(gateway("gw", PLAIN, https()))
+    assert delta.gateways[GW].listeners
+    assert delta.gateways[GW].tls is None
+    assert world.tls is before
+
+
 def test_the_first_certificate_is_for_clients_that_name_nobody():
     specific = https("a", "one", hostname="a.example.com")
     world = World(
