@@ -22,7 +22,7 @@ PYTEST := $(BIN)/pytest
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
 
 # -- set-up ------------------------------------------------------------------------------
 
@@ -65,6 +65,13 @@ build/binaries: tools/build_binaries.py $(shell find tools/binaries -type f)
 	@$(PYTHON) tools/build_binaries.py
 	@touch $@
 
+# What a cluster with nodes takes besides. The packages that bring a service are only unpacked.
+build/cluster: build/binaries tools/build_binaries.py tools/unpack_packages.py
+	@tools/install_packages.sh openssl iproute2 iptables
+	@$(PYTHON) tools/build_binaries.py cluster
+	@$(PYTHON) tools/unpack_packages.py
+	@touch $@
+
 .PHONY: setup
 setup: build/packages $(VENV)/installed $(EXTENSION) $(VMOD) build/schemas ## build what is missing
 
@@ -78,11 +85,26 @@ run: setup ## serve the cafe example on port 8080, until Ctrl-C
 dev-cluster: setup build/binaries ## an API server to develop against, until Ctrl-C
 	@PYTHONPATH=src:tests $(BIN)/python -m apiserver
 
+CLUSTER := PYTHONPATH=tests $(BIN)/python -m cluster
+
+.PHONY: cluster-up
+cluster-up: $(VENV)/installed build/cluster ## a real cluster of one node; docs/cluster.md
+	@$(CLUSTER) up
+
+.PHONY: cluster-down
+cluster-down: $(VENV)/installed ## take the cluster down, or clean up after a crash
+	@$(CLUSTER) down
+
 .PHONY: dist
 dist: setup ## a wheel of the control plane and the VMOD, in dist/
 	@rm -rf dist && mkdir dist
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --quiet --release --locked --out dist
 	@cp $(VMOD) dist/
+
+.PHONY: images
+images: build/packages $(VENV)/installed build/schemas ## the images of the operator and the gateway, in build/images/
+	@tools/install_packages.sh mmdebstrap buildah runc
+	@$(BIN)/python tools/build_images.py
 
 # -- checks ------------------------------------------------------------------------------
 
@@ -105,6 +127,14 @@ test: check build/libvmod_ghost_panic.so ## every check and test, quick ones fir
 .PHONY: apiserver
 apiserver: setup build/binaries ## the tests against a real API server alone
 	$(PYTEST) tests/apiserver
+
+.PHONY: conformance
+conformance: $(VENV)/installed build/cluster ## the official Gateway API conformance suite in a real cluster
+	@$(CLUSTER) conformance $(if $(TEST),--run-test $(TEST) --keep)
+
+.PHONY: cluster-test
+cluster-test: $(VENV)/installed build/cluster ## our own tests in a real cluster
+	@$(CLUSTER) test
 
 .PHONY: soak
 soak: setup ## the long runs: 1,000 edits under load and their like

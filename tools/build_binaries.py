@@ -1,7 +1,8 @@
-"""Build the programs that the tests of the operator run: ``build_binaries.py [NAME ...]``.
+"""Build the programs of others that tests run: ``build_binaries.py [NAME or GROUP ...]``.
 
-In:   tools/binaries/NAME: a Go module of its own, pinned by go.mod and go.sum. They come from
-      the Go module proxy: etcd, Kubernetes (one binary for all its parts) and helm.
+In:   tools/binaries/MODULE: a Go module of its own, pinned by go.mod and go.sum. They come from the
+      Go module proxy. The group ``apiserver`` (the default) is etcd, Kubernetes (one binary for all
+      its parts) and helm; the group ``cluster`` is what a cluster with nodes takes besides.
 Out:  build/bin/NAME, a link into a cache outside the tree that all checkouts of this user share.
       It is keyed by everything that the build reads, so what is there already is not built again.
 """
@@ -9,6 +10,7 @@ Out:  build/bin/NAME, a link into a cache outside the tree that all checkouts of
 import argparse
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -24,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = ROOT / "tools" / "binaries"
 LINKS = ROOT / "build" / "bin"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "varnish-gateway" / "binaries"
+ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
 
 
 class Binary(NamedTuple):
@@ -33,6 +36,8 @@ class Binary(NamedTuple):
     versioned_by: str
     takes: str
     names: tuple[str, ...] = ()
+    module: str = ""  # directory in tools/binaries, where it is not called like the program
+    kind: str = "program"  # or "test" (package's tests as a program), "c" (package is a C file of the module)
 
 
 BINARIES = {
@@ -44,13 +49,28 @@ BINARIES = {
         ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"),
     ),
     "helm": Binary("helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", "about a minute"),
+    "conformance": Binary(".", "sigs.k8s.io/gateway-api/conformance", "about two minutes", kind="test"),
+    "echo-basic": Binary(
+        "sigs.k8s.io/gateway-api/conformance/echo-basic",
+        "sigs.k8s.io/gateway-api/conformance",
+        "a few seconds",
+        module="conformance",
+    ),
+    "coredns": Binary(".", "github.com/coredns/coredns", "about a minute"),
+    "pause": Binary("build/pause/linux/pause.c", "k8s.io/kubernetes", "a second", module="kubernetes", kind="c"),
+}
+GROUPS = {
+    "apiserver": ("etcd", "kubernetes", "helm"),
+    "cluster": ("conformance", "echo-basic", "coredns", "pause"),
 }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Build the programs that the tests of the operator run.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BINARIES)}; all by default")
-    names = parser.parse_args().names or list(BINARIES)
+    parser = argparse.ArgumentParser(description="Build the programs of others that tests run.")
+    known = ", ".join([*BINARIES, *GROUPS])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {known}; apiserver by default")
+    asked = parser.parse_args().names or ["apiserver"]
+    names = [name for one in asked for name in GROUPS.get(one, (one,))]
     if unknown := [name for name in names if name not in BINARIES]:
         parser.error(f"no such program: {', '.join(unknown)}")
     try:
@@ -87,25 +107,22 @@ def _built(name: str) -> Path:
 def _key(name: str, go: str) -> str:
     """Return a short hash of everything that the build reads."""
     digest = hashlib.sha256(subprocess.check_output([go, "env", "GOVERSION", "GOARCH"]))
-    digest.update(Path(__file__).read_bytes())
-    for path in sorted((MODULES / name).iterdir()):
+    digest.update(repr([*_command(name, "go", Path("target")), sorted(ENVIRONMENT.items())]).encode())
+    for path in sorted(_module(name).iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def _build(name: str, go: str, target: Path) -> None:
-    binary = BINARIES[name]
-    module = MODULES / name
-    version = _version(module / "go.mod", binary.versioned_by)
-    print(f"building {name} {version} ({binary.takes} the first time)", flush=True)
+    version = _version(name)
+    print(f"building {name} {version} ({BINARIES[name].takes} the first time)", flush=True)
     started = time.monotonic()
     new = target.with_suffix(".new")
-    command = [go, "build", "-mod=readonly", "-trimpath", "-ldflags", _linker_flags(name, version)]
-    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
+    where = _downloaded(name, go) if BINARIES[name].kind == "c" else _module(name)
     done = subprocess.run(
-        [*command, "-o", str(new), binary.package],
-        cwd=module,
-        env=environment,
+        _command(name, go, new),
+        cwd=where,
+        env=os.environ | ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -117,7 +134,31 @@ def _build(name: str, go: str, target: Path) -> None:
     print(f"built {name} in {time.monotonic() - started:.0f} s", flush=True)
 
 
-def _version(go_mod: Path, module: str) -> str:
+def _command(name: str, go: str, target: Path) -> list[str]:
+    """Return the command that builds a program, to be run where its source is."""
+    binary = BINARIES[name]
+    if binary.kind == "c":
+        return ["gcc", "-Os", "-static", "-s", f"-DVERSION={_version(name)}", "-o", str(target), binary.package]
+    verb = ["test", "-c"] if binary.kind == "test" else ["build"]
+    flags = ["-mod=readonly", "-trimpath", "-ldflags", _linker_flags(name, _version(name))]
+    return [go, *verb, *flags, "-o", str(target), binary.package]
+
+
+def _downloaded(name: str, go: str) -> Path:
+    """Return the directory of the module's source in Go's cache."""
+    command = [go, "mod", "download", "-json", BINARIES[name].versioned_by]
+    done = subprocess.run(command, cwd=_module(name), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"can't download {name}: {done.stderr.strip() or done.stdout}")
+    return Path(json.loads(done.stdout)["Dir"])
+
+
+def _module(name: str) -> Path:
+    return MODULES / (BINARIES[name].module or name)
+
+
+def _version(name: str) -> str:
+    go_mod, module = _module(name) / "go.mod", BINARIES[name].versioned_by
     found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", go_mod.read_text(), re.MULTILINE)
     if found is None:
         raise RuntimeError(f"{go_mod} does not require {module}")

@@ -1,7 +1,7 @@
 """Write the schemas that file mode checks documents against: ``fetch_schemas.py``.
 
-In:   the CRDs of the Gateway API, from the Go module proxy, pinned by version and checksum;
-      our own CRDs in deploy/crds.
+In:   the CRDs of the Gateway API's experimental channel, from the Go module proxy, pinned by
+      version and checksum; our own CRDs in deploy/crds.
 Out:  src/varnish_gateway/standalone/schemas/*.json: one file for each kind, without
       descriptions and without status. They are a build product and not committed.
 Does nothing when they are there already and nothing that they come from has changed.
@@ -20,7 +20,8 @@ import yaml
 
 MODULE = "sigs.k8s.io/gateway-api@v1.6.3"
 CHECKSUM = "h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc="
-PLURALS = ("gatewayclasses", "gateways", "httproutes", "referencegrants")
+CHANNEL = "experimental"
+PLURALS = ("gatewayclasses", "gateways", "httproutes", "listenersets", "referencegrants")
 
 ROOT = Path(__file__).resolve().parent.parent
 OWN = ROOT / "deploy" / "crds"
@@ -33,7 +34,7 @@ def main() -> int:
     if STAMP.is_file() and STAMP.read_text() == origin:
         return 0
     try:
-        channel = _gateway_api()
+        channel = gateway_api()
     except RuntimeError as error:
         print(f"fetch_schemas: {error}", file=sys.stderr)
         return 1
@@ -55,8 +56,8 @@ def _origin() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _gateway_api() -> Path:
-    """Return the directory of the standard channel's CRDs in Go's module cache."""
+def gateway_api(channel: str = CHANNEL) -> Path:
+    """Return the directory of a channel's CRDs in Go's module cache."""
     print(f"fetch_schemas: downloading {MODULE}", file=sys.stderr)
     go = shutil.which("go")
     if go is None:
@@ -69,7 +70,7 @@ def _gateway_api() -> Path:
         raise RuntimeError(f"can't download {MODULE}: {answer.get('Error') or done.stderr.strip()}")
     if answer["Sum"] != CHECKSUM:
         raise RuntimeError(f"{MODULE} has the checksum {answer['Sum']}, and {CHECKSUM} was expected")
-    return Path(answer["Dir"]) / "config" / "crd" / "standard"
+    return Path(answer["Dir"]) / "config" / "crd" / channel
 
 
 def compact(crd: dict[str, Any]) -> dict[str, Any]:

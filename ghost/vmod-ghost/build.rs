@@ -128,11 +128,14 @@ fn bindings(varnish: &Varnish) -> Result<String> {
 
 /// The version of the headers decides, not that of a package.
 fn version_cfgs(bindings: &str) -> Result<()> {
+    // Spaces differ: bindgen formats its output only where there is a rustfmt.
     let major: u32 = bindings
-        .split_once("VRT_MAJOR_VERSION: u32 = ")
+        .split_once("VRT_MAJOR_VERSION")
+        .and_then(|(_, rest)| rest.split_once('='))
         .and_then(|(_, rest)| rest.split_once(';'))
         .ok_or("the headers define no VRT_MAJOR_VERSION")?
         .0
+        .trim()
         .parse()?;
     for (cfg, since) in DIFFERENCES {
         println!("cargo:rustc-check-cfg=cfg({cfg})");

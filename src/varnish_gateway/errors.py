@@ -8,6 +8,7 @@ GatewayError
 │   └── NotOurs         an object of the name that we need belongs to somebody else
 ├── VclRejected         varnishd refused a VCL; the previous one is still serving
 ├── ReloadRefused       ghost refused a configuration; the previous one is still serving
+├── TlsRefused          HAProxy, or OpenSSL, refused certificates; the previous ones are still serving
 ├── AdminError          varnishd's command line answered with an error
 ├── ChildExited         a supervised process ended
 └── KubernetesError     the API server did not do what we asked
@@ -62,6 +63,12 @@ class ReloadRefused(GatewayError):
     """ghost refused a configuration; the previous one is still serving."""
 
     hint = "traffic still uses the previous routing"
+
+
+class TlsRefused(GatewayError):
+    """HAProxy, or OpenSSL, refused certificates; the previous ones are still serving."""
+
+    hint = "traffic still uses the previous certificates; correct the Secret and it is tried again"
 
 
 class AdminError(GatewayError):

@@ -1,6 +1,6 @@
 """A real API server with its etcd, on loopback, for tests.
 
-In:   build/bin (tools/build_binaries.py) and the CRDs: the Gateway API's standard channel, ours.
+In:   build/bin (tools/build_binaries.py) and the CRDs: the Gateway API's experimental channel, ours.
 Out:  a cluster with RBAC on and no nodes. Controllers (Deployments, garbage collection) run only
       after ``start_controllers``. Everything is under one directory; ``stop`` leaves the logs there.
 
@@ -326,6 +326,7 @@ class Cluster:
 
 _CLEARED = (
     "apis/gateway.networking.k8s.io/v1/httproutes",
+    "apis/gateway.networking.k8s.io/v1/listenersets",
     "apis/gateway.networking.k8s.io/v1/gateways",
     "apis/gateway.networking.k8s.io/v1/referencegrants",
     "apis/apps/v1/deployments",
@@ -350,12 +351,12 @@ def _paths(crd: Document) -> Iterator[str]:
             yield f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
 
 
-def crd_files() -> Iterator[Path]:
-    """Yield the CRDs of the Gateway API's standard channel that we read, and our own."""
+def crd_files(channel: str = "experimental") -> Iterator[Path]:
+    """Yield the CRDs of the Gateway API that we read, of one channel, and our own."""
     location = importlib.util.spec_from_file_location("fetch_schemas", ROOT / "tools" / "fetch_schemas.py")
     fetch_schemas = importlib.util.module_from_spec(location)
     location.loader.exec_module(fetch_schemas)
-    channel = fetch_schemas._gateway_api()
+    directory = fetch_schemas.gateway_api(channel)
     for plural in fetch_schemas.PLURALS:
-        yield channel / f"gateway.networking.k8s.io_{plural}.yaml"
+        yield directory / f"gateway.networking.k8s.io_{plural}.yaml"
     yield from sorted(fetch_schemas.OWN.glob("*.yaml"))

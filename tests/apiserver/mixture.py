@@ -1,7 +1,7 @@
 """Changes of all kinds to what an operator reads, by chance.
 
 In:   a seed. The same seed makes the same changes.
-Out:  Gateways, routes, Services, ReferenceGrants and user VCL created, edited and deleted.
+Out:  Gateways, ListenerSets, routes, Services, ReferenceGrants and user VCL created, edited and deleted.
 """
 
 import contextlib
@@ -10,12 +10,22 @@ from typing import Any
 
 from apiserver.cluster import Cluster, Refused
 from apiserver.crowds import create_all
-from apiserver.operators import gateway, gateway_class, parameters, path_of, reference_grant, route, service
+from apiserver.operators import (
+    gateway,
+    gateway_class,
+    listener_set,
+    parameters,
+    path_of,
+    reference_grant,
+    route,
+    service,
+)
 
 GATEWAYS = ("front", "back")
 ROUTES, FIRST_ROUTES = 200, 120
 """How many routes there may be, and how many there are from the start: changes then add and remove shards."""
 SERVICES = 5
+SETS = 6
 Document = dict[str, Any]
 
 
@@ -41,7 +51,8 @@ class Mixture:
         ref = {"name": "vcl", "namespace": self._home, "key": "user.vcl"}
         self._put(user_vcl(self._home), parameters(self._class, userVCLConfigMapRef=ref))
         self._put(gateway_class(self._class, parameters=self._class))
-        self._put(*(gateway(self._home, name, self._class) for name in GATEWAYS))
+        allowed = {"allowedListeners": {"namespaces": {"from": "Same"}}}
+        self._put(*(gateway(self._home, name, self._class, **allowed) for name in GATEWAYS))
         self._put(*(service(self._home, f"s{number}") for number in range(SERVICES)))
         names = (f"r{number}" for number in range(FIRST_ROUTES))
         create_all(self._cluster, (route(self._home, name, "front", backend={"name": "s0"}) for name in names))
@@ -49,8 +60,16 @@ class Mixture:
     def change(self) -> None:
         """Make one change."""
         self._turn += 1
-        changes = (self._put_route, self._drop_route, self._put_gateway, self._put_vcl, self._grant, self._serve)
-        self._chance.choices(changes, weights=(10, 4, 2, 1, 2, 2))[0]()
+        changes = {
+            self._put_route: 10,
+            self._drop_route: 4,
+            self._put_gateway: 2,
+            self._put_set: 3,
+            self._put_vcl: 1,
+            self._grant: 2,
+            self._serve: 2,
+        }
+        self._chance.choices(list(changes), weights=list(changes.values()))[0]()
 
     def _put_route(self) -> None:
         target = {"name": f"s{self._chance.randrange(SERVICES)}"}
@@ -58,6 +77,9 @@ class Mixture:
             target["namespace"] = self._away
         name = f"r{self._chance.randrange(ROUTES)}"
         made = route(self._home, name, self._chance.choice(GATEWAYS), backend=target)
+        if self._chance.random() < 0.3:
+            made["spec"]["parentRefs"].append({"kind": "ListenerSet", "name": f"l{self._chance.randrange(SETS)}"})
+            del made["spec"]["hostnames"]
         made["spec"]["rules"][0]["matches"] = [{"path": {"type": "PathPrefix", "value": f"/{self._turn}"}}]
         self._put(made)
 
@@ -68,7 +90,19 @@ class Mixture:
         ports = self._chance.choice(((80,), (80, 8080), (8080, 8090)))
         infrastructure = {"labels": {"turn": str(self._turn)}}
         name = self._chance.choice(GATEWAYS)
-        self._put(gateway(self._home, name, self._class, ports=ports, infrastructure=infrastructure))
+        allowed = {"namespaces": {"from": self._chance.choice(("Same", "Same", "None"))}}
+        more = {"infrastructure": infrastructure, "allowedListeners": allowed}
+        self._put(gateway(self._home, name, self._class, ports=ports, **more))
+
+    def _put_set(self) -> None:
+        name = f"l{self._chance.randrange(SETS)}"
+        host = f"{self._chance.choice('abc')}.example.com"
+        port = self._chance.choice((80, 80, 8080))
+        made = listener_set(self._home, name, self._chance.choice(GATEWAYS), hostname=host, port=port)
+        if self._chance.random() < 0.7:
+            self._put(made)
+        else:
+            self._delete(made)
 
     def _put_vcl(self) -> None:
         self._put(user_vcl(self._home, f'sub vcl_deliver {{ set resp.http.turn = "{self._turn}"; }}'))

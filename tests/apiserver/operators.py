@@ -216,6 +216,17 @@ def route(namespace: str, name: str, gateway_name: str, *, backend: Mapping[str,
     }
 
 
+def listener_set(namespace: str, name: str, gateway_name: str, **listener: Any) -> Document:
+    """Return a ListenerSet with one listener, for the host ``{name}.example.com``."""
+    wanted = {"name": "http", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com", **listener}
+    return {
+        "apiVersion": GATEWAY_API,
+        "kind": "ListenerSet",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"parentRef": {"name": gateway_name}, "listeners": [wanted]},
+    }
+
+
 def reference_grant(namespace: str, route_namespace: str) -> Document:
     """Let routes of a namespace use the Services of another."""
     return {

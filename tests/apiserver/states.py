@@ -28,6 +28,7 @@ READ = (
     api.GatewayClass,
     api.GatewayClassParameters,
     api.Gateway,
+    api.ListenerSet,
     api.HTTPRoute,
     api.ReferenceGrant,
     api.Service,
@@ -73,6 +74,9 @@ def stored(cluster: Cluster, class_name: str) -> State:
         if route["metadata"]["namespace"] in namespaces:
             parents = [p for p in route.get("status", {}).get("parents", ()) if p["controllerName"] == OURS]
             state[f"status {_name(route)}"] = _plain(parents)
+    for listener_set in listed(cluster, "ListenerSet"):
+        if listener_set["metadata"]["namespace"] in namespaces:
+            state[f"status {_name(listener_set)}"] = _owner_status(listener_set["status"])
     return state
 
 
@@ -104,7 +108,7 @@ def _stored_gateway(gateway: Document, main: Document, shards: list[wire.Routing
         f"routes {name}": {f"{one.namespace}/{one.name}": one for shard in shards for one in shard.routes},
         f"vcl {name}": main["data"]["main.vcl"],
         f"generation {name}": main["metadata"]["annotations"][names.GENERATION],
-        f"status {name}": _gateway_status(status),
+        f"status {name}": _owner_status(status),
     }
 
 
@@ -124,13 +128,15 @@ def translated(cluster: Cluster, class_name: str) -> State:
             f"routes {key}": {f"{k.namespace}/{k.name}": route for k, route in changes.routes.items() if route},
             f"vcl {key}": main_vcl(changes.user_vcl or None),
             f"generation {key}": str(objects[key].metadata.generation),
-            f"status {key}": _gateway_status(_json(delta.statuses[key])),
+            f"status {key}": _owner_status(_json(delta.statuses[key])),
         }
     namespaces = {key.namespace for key in delta.gateways}
     for key in objects:
         if key.kind == "HTTPRoute" and key.namespace in namespaces:
             status = delta.statuses.get(key)
             state[f"status {key}"] = _plain(_json(status)["parents"]) if status else []
+        if key.kind == "ListenerSet" and key.namespace in namespaces:
+            state[f"status {key}"] = _owner_status(_json(delta.statuses[key]))
     return state
 
 
@@ -151,10 +157,11 @@ def _json(status: ir.Status) -> Document:
     return plain
 
 
-def _gateway_status(status: Document) -> Document:
+def _owner_status(status: Document) -> Document:
     """Return what translation alone decides: not whether it is programmed, and no addresses."""
-    listeners = {one["name"]: {**one, "conditions": _decided(one["conditions"])} for one in status["listeners"]}
-    return {"conditions": _decided(status["conditions"]), "listeners": listeners}
+    listeners = {one["name"]: {**one, "conditions": _decided(one["conditions"])} for one in status.get("listeners", ())}
+    counted = status.get("attachedListenerSets", 0)
+    return {"conditions": _decided(status["conditions"]), "listeners": listeners, "sets": counted}
 
 
 def _decided(conditions: list[Document]) -> list[Document]:

@@ -7,7 +7,18 @@ import pytest
 
 from apiserver.cluster import Cluster, crd_files
 from apiserver.mixture import Mixture
-from apiserver.operators import ACCOUNT, SYSTEM, Operator, gateway, gateway_class, parameters, put, route, service
+from apiserver.operators import (
+    ACCOUNT,
+    SYSTEM,
+    Operator,
+    gateway,
+    gateway_class,
+    listener_set,
+    parameters,
+    put,
+    route,
+    service,
+)
 from apiserver.states import is_as_translated, stored, translated, versions
 from varnish.waiting import until
 
@@ -110,28 +121,33 @@ def bare_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_crds_are_done_without_and_picked_up_when_they_appear(bare_cluster, tmp_path, operators):
+    """Those of the standard channel do; ListenerSets are a kind that older versions don't have."""
     operators.append(operator := Operator(bare_cluster, tmp_path, class_name="shop").start())
     operator.await_ready()
-    own, others = split(crd_files())
+    later, others = split(crd_files("standard"))
     bare_cluster.install_crds(others)
     bare_cluster.create_namespace("shop")
-    put(bare_cluster, gateway_class("shop"), gateway("shop", "gw", "shop"), service("shop", "tea"))
+    allowed = {"allowedListeners": {"namespaces": {"from": "Same"}}}
+    put(bare_cluster, gateway_class("shop"), gateway("shop", "gw", "shop", **allowed), service("shop", "tea"))
     put(bare_cluster, route("shop", "tea", "gw"))
     until(lambda: bare_cluster.exists("/api/v1/namespaces/shop/configmaps/gw-vcl"), "the Gateway is served", 60)
     deployment = "/apis/apps/v1/namespaces/shop/deployments/gw"
     until(lambda: bare_cluster.exists(deployment), "the Gateway is served without parameters", 60)
 
-    bare_cluster.install_crds(own)
+    bare_cluster.install_crds(later)
     put(bare_cluster, parameters("shop", replicas=3), gateway_class("shop", parameters="shop"))
     until(lambda: bare_cluster.request("GET", deployment)["spec"]["replicas"] == 3, "the parameters are used", 60)
+    put(bare_cluster, listener_set("shop", "more", "gw"))
+    path = "/apis/gateway.networking.k8s.io/v1/namespaces/shop/gateways/gw"
+    until(lambda: bare_cluster.request("GET", path)["status"].get("attachedListenerSets") == 1, "it is attached", 60)
     operator.await_ready().settled().stop()
 
 
 def split(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """Return the CRDs of our own, and those of the Gateway API."""
+    """Return the CRDs that can be done without, and the others."""
     paths = list(paths)
-    own = [path for path in paths if path.name.startswith("gatewayclassparameters")]
-    return own, [path for path in paths if path not in own]
+    spared = [path for path in paths if path.stem.endswith(("gatewayclassparameters", "listenersets"))]
+    return spared, [path for path in paths if path not in spared]
 
 
 # -- rights -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from apiserver.operatorlab import Lab
-from apiserver.operators import OURS, Operator, gateway, gateway_class, parameters, put, route, service
+from apiserver.operators import Operator, gateway, gateway_class, parameters, put, route, service
 from apiserver.pods import Pod
 from varnish_gateway.translate.classes import CLUSTER_FEATURES
 
@@ -49,15 +49,31 @@ def test_a_class_is_accepted_and_lists_what_we_support(lab):
     assert found["status"]["supportedFeatures"] == list(CLUSTER_FEATURES)
 
 
-@pytest.mark.parametrize(("name", "controller"), [("another-name", OURS), ("another-controller", "example.com/else")])
-def test_other_classes_are_left_alone(lab, name, controller):
-    other = gateway_class(name)
-    other["spec"]["controllerName"] = controller
+def test_classes_of_others_are_left_alone(lab):
+    other = gateway_class("another-controller")
+    other["spec"]["controllerName"] = "example.com/else"
     lab.put(other)
-    untouched = lab.get("GatewayClass", name)
+    untouched = lab.get("GatewayClass", "another-controller")
     lab.gateway()
-    assert lab.get("GatewayClass", name) == untouched
-    lab.delete("GatewayClass", name)
+    assert lab.get("GatewayClass", "another-controller") == untouched
+    lab.delete("GatewayClass", "another-controller")
+
+
+def test_another_class_of_ours_is_told_that_it_waits_until_its_operator_speaks(lab, namespace):
+    """Every generation of it; and its own operator's word is never taken back."""
+    lab.put(other := gateway_class(namespace))
+    told = lab.until_condition("GatewayClass", namespace, "Accepted", "Pending")
+    lab.until(lambda: lab.conditions("GatewayClass", namespace)["Accepted"].get("observedGeneration") == 1, "told")
+    lab.put({**other, "spec": {**other["spec"], "description": "new"}})
+    lab.until(lambda: lab.conditions("GatewayClass", namespace)["Accepted"]["observedGeneration"] == 2, "told again")
+    assert f"GATEWAY_CLASS_NAME={namespace}" in lab.conditions("GatewayClass", namespace)["Accepted"]["message"]
+    accepted_by_theirs = {**told, "status": "True", "reason": "Accepted", "observedGeneration": 2}
+    status = {"status": {"conditions": [accepted_by_theirs]}}
+    lab.change("GatewayClass", namespace, status, subresource="status", who="their-operator")
+    lab.put({**other, "spec": {**other["spec"], "description": "newer"}})
+    lab.gateway()
+    assert lab.conditions("GatewayClass", namespace)["Accepted"] == accepted_by_theirs
+    lab.delete("GatewayClass", namespace)
 
 
 def test_parameters_that_are_missing_leave_gateways_as_they_are(lab):
@@ -192,6 +208,26 @@ def test_an_address_that_is_asked_for_is_asked_of_the_load_balancer(lab):
         assert lab.conditions("Gateway")["Programmed"]["reason"] == "AddressNotUsable"
         give_address(lab)
         lab.until(lambda: is_programmed(lab, 1), "it is programmed")
+
+
+def test_addresses_are_corrected_step_by_step(lab):
+    """As the conformance suite does it: first a type that we don't have, then one too many."""
+    usable = {"type": "IPAddress", "value": ADDRESS}
+    unusable = {"type": "IPAddress", "value": "192.0.2.99"}
+    lab.gateway(addresses=[{"type": "example.com/pool", "value": "a pool"}, unusable, usable])
+    lab.until_condition("Gateway", "gw", "Accepted", "UnsupportedAddress")
+    lab.gateway(addresses=[unusable, usable])
+    assert lab.until_condition("Gateway", "gw", "Accepted", "Accepted")["status"] == "True"
+    assert lab.until_condition("Gateway", "gw", "Programmed", "AddressNotUsable")["status"] == "False"
+    give_address(lab, "192.0.2.50")  # whatever the load balancer has
+    lab.gateway(addresses=[usable])
+    assert lab.get("Service")["spec"]["loadBalancerIP"] == ADDRESS
+    with Pod(lab).running():
+        give_address(lab)
+        lab.until(lambda: is_programmed(lab, 3), "it is programmed")
+    assert lab.get("Gateway")["status"]["addresses"] == [usable]
+    observed = {condition["observedGeneration"] for condition in lab.conditions("Gateway").values()}
+    assert observed == {3}
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,8 @@ OPERATOR_MAY = {
     FINALIZERS: {"update"},
     ("httproutes", GATEWAY_API): WATCHED,
     ("httproutes/status", GATEWAY_API): {"patch"},
+    ("listenersets", GATEWAY_API): WATCHED,
+    ("listenersets/status", GATEWAY_API): {"patch"},
     ("referencegrants", GATEWAY_API): WATCHED,
     ("gatewayclassparameters", VARNISH): WATCHED,
     ("namespaces", ""): WATCHED,

@@ -58,6 +58,33 @@ REASONS = {
     "GatewayClass": {
         "Accepted False InvalidParameters",
         "Accepted True Accepted",
+        "Accepted Unknown Pending",
+    },
+    "ListenerSet": {
+        "Accepted False HostnameConflict",
+        "Accepted False Invalid",
+        "Accepted False ListenersNotValid",
+        "Accepted False NotAllowed",
+        "Accepted False ParentNotAccepted",
+        "Accepted False PortUnavailable",
+        "Accepted False ProtocolConflict",
+        "Accepted False UnsupportedProtocol",
+        "Accepted True Accepted",
+        "Accepted True ListenersNotValid",
+        "Conflicted False NoConflicts",
+        "Conflicted True HostnameConflict",
+        "Conflicted True ProtocolConflict",
+        "Programmed False HostnameConflict",
+        "Programmed False Invalid",
+        "Programmed False ListenersNotValid",
+        "Programmed False NotAllowed",
+        "Programmed False ParentNotProgrammed",
+        "Programmed False ProtocolConflict",
+        "Programmed Unknown Pending",
+        "ResolvedRefs False InvalidCertificateRef",
+        "ResolvedRefs False InvalidRouteKinds",
+        "ResolvedRefs False RefNotPermitted",
+        "ResolvedRefs True ResolvedRefs",
     },
     "HTTPRoute": {
         "Accepted False IncompatibleFilters",
@@ -74,7 +101,7 @@ REASONS = {
         "ResolvedRefs True ResolvedRefs",
     },
 }
-"""Every condition that translation states, by kind of object (a Gateway's with its listeners')."""
+"""Every condition that translation states, by kind of object (with those of its listeners)."""
 ONE_MACHINE = {"assume_class": True, "allow_external_name": True, "one_machine": True}
 
 

@@ -111,32 +111,62 @@ listeners = st.builds(
     ),
     st.sampled_from(("one", "two", "three")),
     st.sampled_from((80, 80, 81, 81, 82, 82, 83, 83, 6082)),
-    mostly("HTTP", "HTTPS", "HTTPS"),
+    mostly("HTTP", "HTTPS", "HTTPS", "TCP"),
     maybe_hostname,
     st.sampled_from(("All", "All", "Same", "Selector")),
     st.lists(certificate_refs, max_size=2),
 )
 gateways = st.builds(
-    lambda name, class_name, ports, generation, created, frontend: obj(
+    lambda name, class_name, ports, source, generation, created, frontend: obj(
         "Gateway",
         name,
         "default",
         metadata={"generation": generation, "creationTimestamp": created},
-        spec={"gatewayClassName": class_name, "listeners": ports, "tls": {"frontend": frontend}},
+        spec={
+            "gatewayClassName": class_name,
+            "listeners": ports,
+            "allowedListeners": {"namespaces": {"from": source, "selector": {"matchLabels": {"tier": "web"}}}},
+            "tls": {"frontend": frontend},
+        },
     ),
     st.sampled_from(("gw", "second")),
     mostly("varnish", "other"),
     st.lists(listeners, min_size=1, max_size=3, unique_by=lambda listener: listener["name"]),
+    mostly("All", "Same", "Selector", "None"),
     st.integers(1, 3),
     ages,
     frontends,
 )
-parent_refs = st.builds(
+listener_sets = st.builds(
+    lambda name, namespace, parent, entries, created: obj(
+        "ListenerSet",
+        name,
+        namespace,
+        metadata={"creationTimestamp": created},
+        spec={"parentRef": {"name": parent, "namespace": "default"}, "listeners": entries},
+    ),
+    st.sampled_from(("s1", "s2", "s3")),
+    namespaces,
+    mostly("gw", "second", "gone"),
+    st.lists(listeners, min_size=1, max_size=3, unique_by=lambda listener: listener["name"]),
+    ages,
+)
+gateway_refs = st.builds(
     lambda name, section, port: without_none(name=name, namespace="default", sectionName=section, port=port),
     mostly("gw", "second", "gone"),
     mostly(None, "one", "two"),
     mostly(None, 80),
 )
+set_refs = st.builds(
+    lambda name, namespace, section, port: without_none(
+        kind="ListenerSet", name=name, namespace=namespace, sectionName=section, port=port
+    ),
+    st.sampled_from(("s1", "s2", "s3")),
+    namespaces,
+    mostly(None, "one", "two"),
+    mostly(None, 80),
+)
+parent_refs = st.one_of(gateway_refs, gateway_refs, set_refs)
 backend_refs = st.builds(
     lambda name, namespace, port, weight: without_none(name=name, namespace=namespace, port=port, weight=weight),
     mostly("web", "api"),
@@ -191,7 +221,9 @@ grants = st.builds(
     namespaces,
     namespaces,
     st.none() | st.sampled_from(("web", "api")),
-    st.sampled_from((("HTTPRoute", "Service"), ("Gateway", "Secret"), ("Gateway", "ConfigMap"))),
+    st.sampled_from(
+        (("HTTPRoute", "Service"), ("Gateway", "Secret"), ("ListenerSet", "Secret"), ("Gateway", "ConfigMap"))
+    ),
 )
 labelled = st.builds(
     lambda name, labels: obj("Namespace", name, group="", metadata={"labels": labels}),
@@ -200,8 +232,8 @@ labelled = st.builds(
 )
 
 objects = st.one_of(
-    *(classes, parameters, config_maps, gateways, gateways, routes, routes, routes, services, grants, labelled),
-    *(secrets, secrets, authorities),
+    *(classes, parameters, config_maps, gateways, gateways, listener_sets, listener_sets),
+    *(routes, routes, routes, services, grants, labelled, secrets, secrets, authorities),
 )
 
 
@@ -210,13 +242,15 @@ def keyed(told: list[tuple[api.Object, bool]]) -> Changes:
 
 
 def backbone() -> Changes:
-    """Return routes that are served, one with a backend in another namespace, and two Gateways with one port."""
+    """Return routes that are served, one with a backend elsewhere, two Gateways with one port, ListenerSets."""
     everyone = {"namespaces": {"from": "All"}}
     one = {"name": "one", "port": 80, "protocol": "HTTP", "allowedRoutes": everyone}
     two = {"name": "two", "port": 81, "protocol": "HTTP", "allowedRoutes": everyone, "hostname": "a.example.com"}
     three = {"name": "three", "port": 443, "protocol": "HTTPS", "allowedRoutes": everyone}
     three["tls"] = {"certificateRefs": [{"name": "cert"}, {"name": "other", "namespace": "team"}]}
     parents = [{"name": "gw", "namespace": "default"}]
+    of_set = {"kind": "ListenerSet", "name": "s1", "namespace": "team"}
+    spec = {"gatewayClassName": "varnish", "allowedListeners": {"namespaces": {"from": "All"}}}
     local, crossing = {"name": "web", "port": 80}, {"name": "api", "namespace": "default", "port": 80}
     source = {"group": GATEWAY_API, "kind": "HTTPRoute", "namespace": "team"}
     later = {"creationTimestamp": "2024-01-01T00:00:00Z"}
@@ -225,11 +259,16 @@ def backbone() -> Changes:
         return obj("HTTPRoute", name, namespace, spec={"parentRefs": parents, "rules": [{"backendRefs": refs}]} | spec)
 
     served = (
-        obj("Gateway", "gw", "default", spec={"gatewayClassName": "varnish", "listeners": [one, two, three]}),
-        obj("Gateway", "second", "default", metadata=later, spec={"gatewayClassName": "varnish", "listeners": [one]}),
+        obj("Gateway", "gw", "default", spec=spec | {"listeners": [one, two, three]}),
+        obj("Gateway", "second", "default", metadata=later, spec=spec | {"listeners": [one]}),
+        *(
+            obj("ListenerSet", name, "team", spec={"parentRef": parents[0], "listeners": entries})
+            for name, entries in (("s1", [two | {"hostname": "b.example.com"}, one | {"port": 82}]), ("s2", [two]))
+        ),
         route("r1", "default", local),
         route("r2", "default", local, hostnames=["*.example.com"]),
         route("r1", "team", local, crossing),
+        route("r2", "team", local, parentRefs=[*parents, of_set]),
         *(
             obj("Service", name, namespace, group="", spec={"ports": [{"port": 80}]})
             for name in ("web", "api")

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from varnish.talk import Connection
+from varnish.talk import Connection, Port
 
 Taker = str | int
 """The origin that answered, or the status of another answer."""
@@ -21,7 +21,7 @@ Taker = str | int
 class Load:
     """What is sent, what may come back, and what went wrong."""
 
-    port: int
+    port: Port
     allowed: dict[str, frozenset[Taker]]
     answered: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Load:
 
 
 @contextlib.asynccontextmanager
-async def under_load(port: int, allowed: dict[str, frozenset[Taker]], connections: int = 8) -> AsyncIterator[Load]:
+async def under_load(port: Port, allowed: dict[str, frozenset[Taker]], connections: int = 8) -> AsyncIterator[Load]:
     """Keep this many requests in flight."""
     load = Load(port, allowed)
     workers = [asyncio.create_task(load.send_forever(number)) for number in range(connections)]

@@ -1,6 +1,6 @@
 """Talk to a gateway as a client, over HTTP/1.1 or HTTP/2, with any bytes.
 
-In:   a loopback port and requests.
+In:   a loopback port, or one that speaks TLS (``Secure``), and requests.
 Out:  Answer. A connection that closes without one gives an Answer with the status 0; one
       that stays silent raises TimeoutError.
 
@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -51,6 +52,23 @@ class Answer(Struct):
         return self.origin if self.origin is not None and self.status == 200 else self.status
 
 
+class Secure(Struct, frozen=True):
+    """A loopback port that speaks TLS, and the server name that is sent to it."""
+
+    port: int
+    context: ssl.SSLContext
+    name: str | None = None
+
+
+Port = int | Secure
+
+
+async def connect(port: Port) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if isinstance(port, int):
+        return await asyncio.open_connection("127.0.0.1", port)
+    return await asyncio.open_connection("127.0.0.1", port.port, ssl=port.context, server_hostname=port.name or "")
+
+
 class Request(Struct, frozen=True, kw_only=True):
     """Text is latin-1, so every byte has its character."""
 
@@ -68,7 +86,7 @@ class Request(Struct, frozen=True, kw_only=True):
         return ("\r\n".join(lines) + "\r\n\r\n" + self.body).encode("latin-1")
 
 
-async def ask(port: int, host: str, target: str = "/") -> Answer:
+async def ask(port: Port, host: str, target: str = "/") -> Answer:
     """Ask once; status 0 where nothing answers."""
     try:
         return await over_http1(port, Request(method="GET", target=target, host=host).as_http1())
@@ -76,10 +94,10 @@ async def ask(port: int, host: str, target: str = "/") -> Answer:
         return Answer()
 
 
-async def over_http1(port: int, raw: bytes) -> Answer:
+async def over_http1(port: Port, raw: bytes) -> Answer:
     """Send raw, whose last request asks for the connection to be closed; return the last answer."""
     async with asyncio.timeout(SECONDS):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await connect(port)
         received = bytearray()
         try:
             # varnishd may close before it has read everything: what it said then still counts.
@@ -125,13 +143,13 @@ def _split_body(answer: Answer, rest: bytes) -> tuple[bytes, bytes]:
     return body, rest
 
 
-async def over_http2(port: int, requests: Sequence[Request]) -> list[Answer]:
+async def over_http2(port: Port, requests: Sequence[Request]) -> list[Answer]:
     """Send requests at once over one connection, with prior knowledge, and return their answers in order."""
     config = h2.config.H2Configuration(header_encoding="latin-1", validate_outbound_headers=False)
     connection = h2.connection.H2Connection(config)
     answers = {1 + 2 * number: Answer(headers=[]) for number in range(len(requests))}
     async with asyncio.timeout(SECONDS):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await connect(port)
         try:
             connection.initiate_connection()
             for stream, request in zip(answers, requests, strict=True):
@@ -187,13 +205,13 @@ async def _receive(
 class Connection:
     """One keep-alive connection, opened when it is needed."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: Port) -> None:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, host: str) -> Answer:
         if self._streams is None:
-            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+            self._streams = await connect(self._port)
         reader, writer = self._streams
         writer.write(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         answer = _parse_head(await reader.readuntil(b"\r\n\r\n"))

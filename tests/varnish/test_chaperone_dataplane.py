@@ -246,12 +246,6 @@ async def test_a_start_that_fails_says_all_that_varnishd_said():
             pass
 
 
-async def test_tls_sockets_are_named_and_not_served():
-    async with running(f"{FREE_PORTS};https-443=:443,https") as plane:
-        (event,) = heard(plane, events.SocketsUnserved)
-        assert event.sockets == ("https-443=:443,https",)
-
-
 async def test_a_port_taken_at_the_start_is_an_error():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -3,7 +3,7 @@
 from varnish_gateway.api.core import ConfigMap, Namespace, Secret, Service
 from varnish_gateway.api.decode import KINDS, decode
 from varnish_gateway.api.discovery import EndpointSlice
-from varnish_gateway.api.gateway_networking import Gateway, GatewayClass, HTTPRoute, ReferenceGrant
+from varnish_gateway.api.gateway_networking import Gateway, GatewayClass, HTTPRoute, ListenerSet, ReferenceGrant
 from varnish_gateway.api.meta import Key, Object, key_of
 from varnish_gateway.api.varnish import GatewayClassParameters
 
@@ -16,6 +16,7 @@ __all__ = [
     "GatewayClassParameters",
     "HTTPRoute",
     "Key",
+    "ListenerSet",
     "Namespace",
     "Object",
     "ReferenceGrant",

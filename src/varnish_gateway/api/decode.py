@@ -25,6 +25,7 @@ KINDS: Mapping[tuple[str, str], type[Object]] = {
             gateway_networking.ReferenceGrant,
         )
     },
+    (f"{gateway_networking.GROUP}/v1", "ListenerSet"): gateway_networking.ListenerSet,
     (f"{varnish.GROUP}/v1alpha1", "GatewayClassParameters"): varnish.GatewayClassParameters,
     **{("v1", kind.kind): kind for kind in (core.Service, core.Namespace, core.Secret, core.ConfigMap)},
     ("discovery.k8s.io/v1", "EndpointSlice"): discovery.EndpointSlice,

@@ -1,4 +1,4 @@
-"""gateway.networking.k8s.io: GatewayClass, Gateway, HTTPRoute, ReferenceGrant.
+"""gateway.networking.k8s.io: GatewayClass, Gateway, ListenerSet, HTTPRoute, ReferenceGrant.
 
 Enumerations are plain strings here: a value that we don't know has to become a condition
 on its object, so it must survive decoding.
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from msgspec import field
 
-from varnish_gateway.api.meta import LabelSelector, Object, Read
+from varnish_gateway.api.meta import Key, LabelSelector, Object, Read
 
 GROUP = "gateway.networking.k8s.io"
 
@@ -86,6 +86,14 @@ class Infrastructure(Read, frozen=True):
     parameters_ref: ParametersRef | None = None
 
 
+class ListenerNamespaces(RouteNamespaces, frozen=True):
+    from_: str = field(default="None", name="from")
+
+
+class AllowedListeners(Read, frozen=True):
+    namespaces: ListenerNamespaces = ListenerNamespaces()
+
+
 class FrontendValidation(Read, frozen=True):
     ca_certificate_refs: tuple[ObjectReference, ...] = ()
     mode: str = "AllowValidOnly"
@@ -117,6 +125,7 @@ class GatewayTls(Read, frozen=True):
 class GatewaySpec(Read, frozen=True):
     gateway_class_name: str
     listeners: tuple[Listener, ...] = ()
+    allowed_listeners: AllowedListeners = AllowedListeners()
     addresses: tuple[GatewayAddress, ...] = ()
     infrastructure: Infrastructure | None = None
     tls: GatewayTls = GatewayTls()
@@ -125,6 +134,34 @@ class GatewaySpec(Read, frozen=True):
 class Gateway(Object, frozen=True):
     kind: ClassVar[str] = "Gateway"
     spec: GatewaySpec
+
+
+# -- ListenerSet -----------------------------------------------------------------------
+
+
+class ParentGateway(Read, frozen=True):
+    name: str
+    group: str = GROUP
+    kind: str = "Gateway"
+    namespace: str | None = None
+
+
+class ListenerSetSpec(Read, frozen=True):
+    parent_ref: ParentGateway
+    listeners: tuple[Listener, ...] = ()
+
+
+class ListenerSet(Object, frozen=True):
+    """Listeners that a Gateway has beside its own."""
+
+    kind: ClassVar[str] = "ListenerSet"
+    spec: ListenerSetSpec
+
+    @property
+    def gateway(self) -> Key:
+        """The Gateway that it is for."""
+        ref = self.spec.parent_ref
+        return Key(Gateway.kind, ref.namespace or self.metadata.namespace, ref.name)
 
 
 # -- HTTPRoute -------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """A chaperone's configuration from a cluster.
 
 In:   the Gateway's ConfigMap, by name: main.vcl, routing.json (shard 0) and, where there are
-more shards, shards.json, which names them; EndpointSlices of the namespaces that routing names.
+more shards, shards.json, which names them; EndpointSlices of the namespaces that routing names;
+its Secret, by name, with certificates.
 Out:  Changes for the data plane. Nothing is applied before VCL, routing and the first lists
 are there; from then on the last good configuration stays, whatever becomes of its sources.
 
@@ -10,10 +11,10 @@ over piece by piece, and pools keep their endpoints until those of their namespa
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -28,9 +29,10 @@ from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.shards import Shelf, check_fits, read_index, read_shard
 from varnish_gateway.chaperone.slicewatch import SliceWatches
 from varnish_gateway.chaperone.source import SourceState
+from varnish_gateway.chaperone.tls.material import read_tls
 from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING, shard_map
 from varnish_gateway.emit.routing import content_hash
-from varnish_gateway.ir import wire
+from varnish_gateway.ir import Tls, wire
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.reflector import Changes, Reflector
 from varnish_gateway.kube.resources import RESOURCES
@@ -39,6 +41,8 @@ from varnish_gateway.prometheus import family
 SHARDS_AT_ONCE = 16
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
+SECRET_SECONDS = 5.0
+"""How long the first configuration waits for certificates that can't be read."""
 TOLD_PROBLEMS = 5
 CHECK_SECONDS = 1.0
 
@@ -56,7 +60,17 @@ class GatewayMap(Struct, frozen=True):
     data: dict[str, str] = {}
 
 
+class GatewaySecret(Struct, frozen=True):
+    """A Secret with what we read of it; what it holds is never shown."""
+
+    data: dict[str, bytes] = {}
+
+    def __repr__(self) -> str:
+        return f"GatewaySecret({', '.join(self.data)})"
+
+
 _decode_map = msgspec.json.Decoder(GatewayMap).decode
+_decode_secret = msgspec.json.Decoder(GatewaySecret).decode
 
 
 class ClusterFeed:
@@ -64,6 +78,7 @@ class ClusterFeed:
 
     def __init__(self, settings: Settings, client: Client, data_plane: DataPlane) -> None:
         self._namespace, self._name = settings.namespace, settings.configmap_name
+        self._secret_name = f"Secret {settings.namespace}/{settings.secret_name}"
         self._client = client
         self._data_plane = data_plane
         self._last = LastGood(settings.work_dir / "last", f"{self._namespace}/{self._name}")
@@ -77,11 +92,25 @@ class ClusterFeed:
         self._problems: tuple[str, ...] = ()
         self._away_since: datetime | None = None
         self._watches = SliceWatches(client, self._take_slices, self._take_listed)
-        mine = partial(Reflector, client, decode=_decode_map, namespace=settings.namespace)
-        self._config = mine(resource=RESOURCES["ConfigMap"], name=self._name, deliver=self._hear)
+        self._config = Reflector(
+            client,
+            RESOURCES["ConfigMap"],
+            _decode_map,
+            self._hear,
+            namespace=settings.namespace,
+            name=self._name,
+        )
+        self._secret_problem: str | None = None
         self._secret = None
-        if settings.secret_name:  # certificates will come with it
-            self._secret = mine(resource=RESOURCES["Secret"], name=settings.secret_name, deliver=_ignore)
+        if settings.secret_name:
+            self._secret = Reflector(
+                client,
+                RESOURCES["Secret"],
+                _decode_secret,
+                self._hear_secret,
+                namespace=settings.namespace,
+                name=settings.secret_name,
+            )
 
     async def run(self) -> None:
         """Feed the data plane; a bug of ours in any part ends all of it."""
@@ -102,9 +131,14 @@ class ClusterFeed:
     @property
     def state(self) -> SourceState:
         """How the cluster stands as a source."""
-        own = [] if self._config.problem is None else [(self._namespace, self._config.problem)]
+        own = [
+            (self._namespace, reflector.problem)
+            for reflector in (self._config, self._secret)
+            if reflector is not None and reflector.problem is not None
+        ]
         troubles = [f"namespace {namespace}: {problem}" for namespace, problem in (*own, *self._watches.problems)]
-        return SourceState(self._config.synced.is_set(), self._problems, _few(troubles), self._away_since)
+        problems = self._problems + ((self._secret_problem,) if self._secret_problem else ())
+        return SourceState(self._config.synced.is_set(), problems, _few(troubles), self._away_since)
 
     def metrics(self) -> Iterator[str]:
         """Return lines for /metrics."""
@@ -133,6 +167,7 @@ class ClusterFeed:
         self._pending.vcl, self._pending.generation = kept.vcl, kept.generation
         self._pending.routing |= kept.routing
         self._pending.remembered |= kept.pools
+        self._pending.tls = kept.tls
         self._serving = True
         self._data_plane.bus.publish(events.Restored(generation=kept.generation))
         self._watches.want(self._shelf.namespaces)
@@ -144,6 +179,25 @@ class ClusterFeed:
         for said in changes.values():
             self._said = said
         self._news.set()
+
+    def _hear_secret(self, changes: Changes[GatewaySecret]) -> None:
+        """Take certificates in; what does not fit together leaves those that serve. So does a Secret that is gone."""
+        for said in changes.values():
+            before, self._secret_problem = self._secret_problem, None
+            try:
+                self._pending.tls = _read_secret(said, self._secret_name)
+                self._work.set()
+            except errors.BadDocument as error:
+                self._secret_problem = str(error)
+                if self._secret_problem != before:
+                    self._data_plane.bus.publish(events.SourceProblems(problems=(self._secret_problem,)))
+
+    async def _await_secret(self) -> None:
+        """Let the first configuration come with its certificates, where there are some and they can be had."""
+        if self._secret is not None and self._data_plane.settings.sockets.tls and not self._serving:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SECRET_SECONDS):
+                    await self._secret.synced.wait()
 
     async def _look_when_listed(self) -> None:
         """Look at a ConfigMap that is not there, too."""
@@ -194,6 +248,7 @@ class ClusterFeed:
         self._pending.vcl = said.data.get(MAIN_VCL) or self._pending.vcl
         problems += await self._take_routing(said)
         if not problems:
+            await self._await_secret()
             self._pending.generation = said.metadata.annotations.get(GENERATION)
             self._serving = True
         self._work.set()
@@ -282,6 +337,7 @@ class _Pending:
         self.slices: dict[Key, EndpointSlice | None] = {}
         self.remembered: Pools = {}
         self.listed: set[str] = set()
+        self.tls: Tls | None = None
         self.generation: str | None = None
 
     def take(self) -> Change:
@@ -292,6 +348,7 @@ class _Pending:
             slices=self.slices,
             remembered=self.remembered,
             listed=frozenset(self.listed),
+            tls=self.tls,
             generation=self.generation,
         )
         self.clear()
@@ -309,5 +366,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _ignore(_: object) -> None:
-    pass
+def _read_secret(said: GatewaySecret | None, name: str) -> Tls:
+    if said is None:
+        raise errors.BadDocument(f"{name} does not exist")
+    return read_tls(said.data, name)

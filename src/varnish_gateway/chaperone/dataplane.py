@@ -1,12 +1,13 @@
 """One data plane: varnishd with ghost, kept at the newest configuration that works.
 
-In:   Changes: VCL, sockets, arguments, routing shards, EndpointSlices (or a ready-made Bundle).
+In:   Changes: VCL, sockets, arguments, routing shards, EndpointSlices (or a ready-made Bundle), TLS.
 Out:  traffic. Each ``apply`` returns once its change serves, or with what stands against it.
 
 One task does all the work in passes; a pass takes everything that was asked for since the
 last one, so bursts become one reload and the newest state wins. Whatever fails, the last
 good configuration goes on serving. What was refused is tried again when it changes; where
-the world is at fault it is tried again by itself.
+the world is at fault it is tried again by itself. TLS in front has a task of its own, so that
+neither waits for the other.
 """
 
 import asyncio
@@ -26,9 +27,13 @@ from varnish_gateway.chaperone.resolve import Resolver
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import Sockets
 from varnish_gateway.chaperone.supervisor import Supervisor
+from varnish_gateway.chaperone.tls.front import Front
 from varnish_gateway.chaperone.varnishadm import Admin
 from varnish_gateway.chaperone.vcl import VclLoader, digest
 from varnish_gateway.chaperone.workdir import prepare
+from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.emit.tls import encode_tls
+from varnish_gateway.ir import Tls
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
@@ -51,6 +56,7 @@ class Change(Struct, frozen=True, kw_only=True):
     remembered: Mapping[str, Pool] = {}
     listed: frozenset[str] = frozenset()
     bundle: Bundle | None = None
+    tls: Tls | None = None
     generation: str | None = None
 
 
@@ -70,11 +76,13 @@ class InForce(Struct, frozen=True):
     vcl: str
     bundle: Bundle
     generation: str | None
+    tls: Tls | None = None
 
 
 class Served(Struct, frozen=True, kw_only=True, rename="camel"):
     """What serves at this moment.
 
+    ``tls`` is the hash of the tls.json whose certificates all serve.
     ``problems`` stand against the newest configuration; ``troubles`` are sources that can't be
     followed now. ``away_since``: the API server has not answered since then.
     """
@@ -85,6 +93,7 @@ class Served(Struct, frozen=True, kw_only=True, rename="camel"):
     vcl: str | None
     generation: str | None
     sockets: tuple[str, ...]
+    tls: str | None = None
     up_to_date: bool
     problems: tuple[str, ...]
     troubles: tuple[str, ...] = ()
@@ -104,6 +113,7 @@ class DataPlane:
         self._vcl = VclLoader(self._admin, self._layout.vcl_dir)
         self._work = asyncio.Event()
         self.supervisor = Supervisor(settings, self._layout, self._admin, self.bus, self._work.set)
+        self.front = Front(self._layout, self.bus, self._tell_readiness)
         self._resolver = Resolver(self._take_addresses)
         self._waiting: list[asyncio.Future[Outcome]] = []
         self._passes: asyncio.Task[None] | None = None
@@ -123,7 +133,7 @@ class DataPlane:
         await self._admin.listen(self.settings.admin_port)
         self._installer.write(self._wanted.bundle())
         await self.supervisor.ensure(self._wanted.sockets, self._wanted.extra_args)
-        self._say_unserved()
+        self.front.start()
         self._passes = asyncio.create_task(self._pass_forever())
         self._passes.add_done_callback(self._passes_ended)
 
@@ -135,7 +145,9 @@ class DataPlane:
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
         self._work.set()
-        return await done
+        self.front.want(self._wanted.tls, self._wanted.sockets.tls)
+        outcome = await done
+        return Outcome(outcome.problems + await self.front.settled())
 
     async def stop(self, drain_seconds: float | None = None) -> None:
         """Go unready, let connections end, stop varnishd."""
@@ -144,6 +156,7 @@ class DataPlane:
         finally:
             await self._end_passes()
             await self._resolver.close()
+            await self.front.stop()
             await self.supervisor.stop()
             await self._admin.close()
             self.bus.publish(events.Stopped())
@@ -159,6 +172,8 @@ class DataPlane:
             delay = min(self.settings.drain_delay_seconds, seconds)
             await asyncio.sleep(delay)
             ports = {address.port for address in self.supervisor.addresses} - {0, self.supervisor.reload_port}
+            ports |= self.front.ports
+            self.front.finish()
             await drain.until_idle(ports, seconds - delay)
 
     def start_draining(self) -> None:
@@ -170,12 +185,12 @@ class DataPlane:
         """What was accepted last, None as long as nothing was."""
         if self._installer.good is None or self._vcl.good is None:
             return None
-        return InForce(self._vcl.good, self._installer.good, self._generation)
+        return InForce(self._vcl.good, self._installer.good, self._generation, self.front.in_force)
 
     @property
     def served(self) -> Served:
         reason = self._unready_reason()
-        good = self._installer.good
+        good, tls, problems = self._installer.good, self.front.in_force, self._problems
         return Served(
             ready=not reason,
             reason=reason,
@@ -183,9 +198,14 @@ class DataPlane:
             vcl=digest(self._vcl.good) if self._vcl.good is not None and self._vcl.active else None,
             generation=self._generation,
             sockets=tuple(f"{name}={address}:{port}" for name, address, port in self.supervisor.addresses),
-            up_to_date=self._outcome.serves and not self._waiting,
-            problems=tuple(str(problem) for problem in self._outcome.problems),
+            tls=content_hash(encode_tls(tls)) if tls is not None else None,
+            up_to_date=not problems and not self._waiting,
+            problems=tuple(map(str, problems)),
         )
+
+    @property
+    def _problems(self) -> tuple[Exception, ...]:
+        return self._outcome.problems + self.front.problems
 
     # -- passes ------------------------------------------------------------------------
 
@@ -234,6 +254,8 @@ class DataPlane:
             problems = [sockets, await self._keep_ghost(), await self._keep_vcl()]
             if self._vcl.active is not None and not self.supervisor.child_running:
                 await self.supervisor.start_child()
+            if self.supervisor.child_running:
+                self.front.open()
         except (errors.GatewayError, OSError) as fault:
             self._retry_later(fault)
             return Outcome((fault,))
@@ -248,7 +270,6 @@ class DataPlane:
             self._retry_later(standing.problem)
         if standing.is_new:
             self._vcl.forget()
-            self._say_unserved()
             if self._vcl.good is not None:
                 self._installer.restore()
                 await self._vcl.put_in_use(self._vcl.good)
@@ -306,10 +327,6 @@ class DataPlane:
         self._wanted.resolve(resolved)
         self._work.set()
 
-    def _say_unserved(self) -> None:
-        if unserved := self._wanted.sockets.unserved:
-            self.bus.publish(events.SocketsUnserved(sockets=tuple(socket.argument for socket in unserved)))
-
     def _unready_reason(self) -> str:
         if self._draining:
             return "draining"
@@ -319,15 +336,17 @@ class DataPlane:
             return "no VCL is in use"
         if self._installer.good is None:
             return "no configuration is in force"
-        return "" if self.supervisor.child_running else "varnishd's worker does not run"
+        if not self.supervisor.child_running:
+            return "varnishd's worker does not run"
+        return self.front.unready_reason
 
     def _tell_readiness(self) -> None:
         """Publish when readiness is another one, or what stands against the newest configuration came or went."""
         reason = self._unready_reason()
-        state = (not reason, self._outcome.serves)
-        if state != self._told:
-            self._told = state
-            self.bus.publish(events.Ready(ready=not reason, reason=reason, up_to_date=self._outcome.serves))
+        up_to_date = not self._problems
+        if (not reason, up_to_date) != self._told:
+            self._told = (not reason, up_to_date)
+            self.bus.publish(events.Ready(ready=not reason, reason=reason, up_to_date=up_to_date))
 
 
 class _Wanted:
@@ -336,6 +355,7 @@ class _Wanted:
     def __init__(self, sockets: Sockets, extra_args: tuple[str, ...]) -> None:
         self.sockets = sockets
         self.extra_args = extra_args
+        self.tls: Tls | None = None
         self.vcl: str | None = None
         self.generation: str | None = None
         self.join = Join()
@@ -346,6 +366,7 @@ class _Wanted:
         self.vcl = self.vcl if change.vcl is None else change.vcl
         self.sockets = change.sockets or self.sockets
         self.extra_args = self.extra_args if change.extra_args is None else change.extra_args
+        self.tls = self.tls if change.tls is None else change.tls
         self.generation = change.generation or self.generation
         if change.bundle is not None:
             self._bundle = change.bundle

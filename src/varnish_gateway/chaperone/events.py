@@ -162,15 +162,6 @@ class SourceProblems(Event, frozen=True):
         return f"the last good configuration stays: {'; '.join(self.problems)}"
 
 
-class SocketsUnserved(Event, frozen=True):
-    sockets: tuple[str, ...]
-    level = logging.WARNING
-
-    @property
-    def sentence(self) -> str:
-        return f"not served, as TLS is not there yet: {', '.join(self.sockets)}"
-
-
 class Ready(Event, frozen=True):
     """Readiness, or whether the newest configuration serves, is another one than before."""
 

@@ -2,7 +2,7 @@
 
 /health   200 while the process lives
 /ready    200 while traffic is served, 503 before, without a worker and while draining;
-          the answer names what serves: configuration, VCL, generation, sockets, problems,
+          the answer names what serves: configuration, VCL, TLS, generation, sockets, problems,
           and since when the API server has not answered
 /metrics  Prometheus' text format, with ghost's counters per route
 /drain    starts draining: /ready says 503 from then on, traffic still flows
@@ -59,7 +59,8 @@ class HealthServer:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         text = page(self._counters, self._served(), await self._ghost_counters())
-        more = () if self._source is None else self._source.metrics()
+        more = await self._data_plane.front.metrics()
+        more += () if self._source is None else self._source.metrics()
         return web.Response(text=text + "".join(f"{line}\n" for line in more), content_type="text/plain")
 
     async def _drain(self, request: web.Request) -> web.Response:

@@ -1,7 +1,7 @@
 """The last configuration that served, on disk, for a start without an API server.
 
 In:   what is in force, after every change.
-Out:  files that a later process reads: the VCL, routing shards and pools of endpoints.
+Out:  files that a later process reads: the VCL, routing shards, pools of endpoints and TLS.
 
 A change writes what it touches: files are named by their content, and ``last.json``, which
 names them all, is replaced last and in one step. Content is checked against its name when it
@@ -17,14 +17,19 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from varnish_gateway import errors
 from varnish_gateway.chaperone.dataplane import InForce
 from varnish_gateway.chaperone.ghostfiles import Pools
-from varnish_gateway.chaperone.workdir import write_readable
+from varnish_gateway.chaperone.tls.material import TLS_JSON, read_tls
+from varnish_gateway.chaperone.workdir import write_private
 from varnish_gateway.emit.routing import content_hash
-from varnish_gateway.ir import wire
+from varnish_gateway.emit.tls import encode_tls
+from varnish_gateway.ir import Tls, wire
 
 NAMES = "last.json"
-_CONTENT_FILE = re.compile(r"(routing-(?P<shard>\d+)|endpoints-\d+|main)-(?P<hash>[0-9a-f]{16})\.(json|vcl)")
+_CONTENT_FILE = re.compile(
+    r"((routing-(?P<shard>\d+)|endpoints-\d+|main|tls)-)?(?P<hash>[0-9a-f]{16})\.(json|vcl|pem|ca\.pem)"
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,15 +43,18 @@ class Last(Struct, frozen=True, forbid_unknown_fields=True):
     routing: tuple[str, ...]
     endpoints: tuple[str, ...]
     generation: str | None = None
+    tls: str | None = None
+    tls_files: tuple[str, ...] = ()
 
 
 class Kept(Struct, frozen=True):
-    """What served before: the VCL, routing by shard, and the endpoints of every pool."""
+    """What served before: the VCL, routing by shard, the endpoints of every pool, and certificates."""
 
     vcl: str
     routing: Mapping[int, bytes]
     pools: Pools
     generation: str | None
+    tls: Tls | None = None
 
 
 class LastGood:
@@ -65,7 +73,11 @@ class LastGood:
             last = self._read_names()
             contents = {} if last is None else {name: self._read(name) for name in _files(last)}
             kept = None if last is None else _kept(last, contents)
-        except (OSError, ValueError) as error:  # msgspec's errors and those of decoding are ValueErrors
+        except (
+            OSError,
+            ValueError,
+            errors.BadDocument,
+        ) as error:  # msgspec's errors and those of decoding are ValueErrors
             log.warning("the last configuration on disk is not usable: %s", error)
             last, kept, contents = None, None, {}
         self._written, self._on_disk = last, set(contents)
@@ -75,15 +87,15 @@ class LastGood:
     def save(self, in_force: InForce) -> None:
         """Keep what is in force; quick where little or nothing changed. A disk that is full is no reason to stop."""
         vcl = in_force.vcl.encode()
-        files = {**in_force.bundle.files, f"main-{content_hash(vcl)}.vcl": vcl}
+        files = {**in_force.bundle.files, f"main-{content_hash(vcl)}.vcl": vcl, **_tls_files(in_force.tls)}
         last = _names(files, self._owner, in_force.generation)
         if last == self._written:
             return
         try:
             for name in files.keys() - self._on_disk:
-                write_readable(self._directory / name, files[name])
+                write_private(self._directory / name, files[name])
                 self._on_disk.add(name)
-            write_readable(self._directory / NAMES, msgspec.json.encode(last))
+            write_private(self._directory / NAMES, msgspec.json.encode(last))
             self._written = last
             for name in self._on_disk - files.keys():
                 (self._directory / name).unlink(missing_ok=True)
@@ -121,11 +133,19 @@ def _names(files: Mapping[str, bytes], owner: str, generation: str | None) -> La
         return tuple(name for name in files if name.startswith(f"{kind}-"))
 
     (vcl,) = of("main")
-    return Last(1, owner, vcl, of("routing"), of("endpoints"), generation)
+    pems = tuple(name for name in files if name.endswith(".pem"))
+    return Last(1, owner, vcl, of("routing"), of("endpoints"), generation, next(iter(of("tls")), None), pems)
+
+
+def _tls_files(tls: Tls | None) -> dict[str, bytes]:
+    if tls is None:
+        return {}
+    document = encode_tls(tls)
+    return {f"tls-{content_hash(document)}.json": document, **tls.files}
 
 
 def _files(last: Last) -> tuple[str, ...]:
-    return (last.vcl, *last.routing, *last.endpoints)
+    return (last.vcl, *last.routing, *last.endpoints, *((last.tls,) if last.tls else ()), *last.tls_files)
 
 
 def _kept(last: Last, contents: Mapping[str, bytes]) -> Kept:
@@ -133,7 +153,10 @@ def _kept(last: Last, contents: Mapping[str, bytes]) -> Kept:
     for name in last.endpoints:
         pools |= msgspec.json.decode(contents[name], type=wire.Endpoints).pools
     routing = {_shard(name): contents[name] for name in last.routing}
-    return Kept(contents[last.vcl].decode(), routing, pools, last.generation)
+    tls = None
+    if last.tls is not None:
+        tls = read_tls({**contents, TLS_JSON: contents[last.tls]}, NAMES)
+    return Kept(contents[last.vcl].decode(), routing, pools, last.generation, tls)
 
 
 def _shard(name: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from varnish_gateway.chaperone import events
 from varnish_gateway.chaperone.dataplane import Served
+from varnish_gateway.chaperone.tls import events as tls_events
 from varnish_gateway.prometheus import family, sample
 
 _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
@@ -19,6 +20,10 @@ _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
     events.VclFailed: ("vgw_vcl_failures_total", "VCLs that varnishd refused."),
     events.ChildDied: ("vgw_worker_deaths_total", "Workers of varnishd that died."),
     events.VarnishdExited: ("vgw_varnishd_deaths_total", "Managers of varnishd that died."),
+    tls_events.HaproxyExited: ("vgw_haproxy_deaths_total", "Processes of HAProxy that died."),
+    tls_events.HaproxyReloaded: ("vgw_haproxy_reloads_total", "Reloads of HAProxy."),
+    tls_events.CertificatesChanged: ("vgw_certificate_changes_total", "Changes of certificates without a reload."),
+    tls_events.TlsFailed: ("vgw_tls_failures_total", "Certificates that were refused."),
     events.Restarting: ("vgw_varnishd_restarts_total", "Restarts that we asked for."),
     events.Fault: ("vgw_faults_total", "Attempts that failed for the world's sake and were repeated."),
 }

@@ -1,8 +1,8 @@
 """A chaperone that runs from plain files.
 
 In:   VCL_PATH, ROUTING_CONFIG_PATH (version 1 or 2), ENDPOINTS_PATH (EndpointSlices as YAML
-or JSON, a file or a directory); or, without a routing file, a GHOST_CONFIG_PATH that somebody
-wrote by hand.
+or JSON, a file or a directory), TLS_CERT_DIR (tls.json and what it names); or, without a routing
+file, a GHOST_CONFIG_PATH that somebody wrote by hand.
 Out:  ``read`` returns the Change since the last call. A file that is half written or wrong
 is told once and keeps its last good content until it changes.
 """
@@ -20,7 +20,9 @@ from varnish_gateway.chaperone.dataplane import Change
 from varnish_gateway.chaperone.ghostfiles import Bundle
 from varnish_gateway.chaperone.join import unserved_reason
 from varnish_gateway.chaperone.settings import Settings
+from varnish_gateway.chaperone.tls.material import TLS_JSON, file_names, read_ports
 from varnish_gateway.chaperone.version1 import hand_written, routing_shard
+from varnish_gateway.ir import Tls
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -51,6 +53,7 @@ class PlainFiles:
     def paths(self) -> tuple[Path, ...]:
         """Everything that is worth watching."""
         told = [self._settings.vcl_path, self._settings.routing_path, self._settings.endpoints_path]
+        told.append(self._settings.tls_cert_dir)
         if self.by_hand:
             told.append(self._settings.ghost_config_path)
         return tuple(path for path in told if path is not None)
@@ -62,6 +65,7 @@ class PlainFiles:
             routing=self._read_routing(),
             slices=self._read_slices(),
             bundle=self._read_by_hand(),
+            tls=self._read_tls(),
         )
 
     def _read_vcl(self) -> str | None:
@@ -84,6 +88,13 @@ class PlainFiles:
             return None
         # The files that a manifest names may change without it: they are read each time.
         return _told(lambda: hand_written(path.read_bytes(), str(path), lambda name: _beside(path, name)))
+
+    def _read_tls(self) -> Tls | None:
+        directory = self._settings.tls_cert_dir
+        if directory is None or not (directory / TLS_JSON).exists():
+            return None
+        # Here names need not tell the content: the files may change without tls.json, and are read each time.
+        return _told(lambda: _tls_of(directory))
 
     def _read_slices(self) -> dict[Key, EndpointSlice | None]:
         before = {key for slices in self._slices.values() for key in slices}
@@ -174,6 +185,11 @@ def _manifests(path: Path | None) -> list[Path]:
 
 def _hidden(child: Path, root: Path) -> bool:
     return any(part.startswith(".") for part in child.relative_to(root).parts)
+
+
+def _tls_of(directory: Path) -> Tls:
+    ports = read_ports((directory / TLS_JSON).read_bytes(), str(directory))
+    return Tls(ports, {name: (directory / name).read_bytes() for name in file_names(ports)})
 
 
 def _beside(path: Path, name: str) -> bytes:

@@ -2,15 +2,22 @@
 
 In:   ``name=address:port,proto;…`` (the name may be left out), or VARNISH_HTTP_ADDR.
 Out:  Socket values; the reload socket is always among them.
-Pure. ``https`` entries are kept apart: varnishd does not terminate TLS.
+Pure. ``https`` entries are kept apart: their ports are HAProxy's, and varnishd gets a Unix
+socket of the same name for each.
 """
 
+import re
+from pathlib import PurePath
 from typing import NamedTuple, Self
 
 from varnish_gateway import errors
+from varnish_gateway.emit.haproxy import proxy_socket
 
 RELOAD_SOCKET = "ghost-reload"
 RELOAD_PORT = 1969
+LONGEST_DIRECTORY = 107 - len("/tls/admin-99999.sock")
+"""A Unix socket's path has 107 bytes at most, and this is the longest of those that we make."""
+_TLS_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):[0-9]{1,5}")
 
 
 class Socket(NamedTuple):
@@ -36,22 +43,33 @@ class Socket(NamedTuple):
 
 
 class Sockets(NamedTuple):
-    """What is served, and what is named but not served yet."""
+    """What varnishd serves itself, and what HAProxy serves before it."""
 
-    served: tuple[Socket, ...]
-    unserved: tuple[Socket, ...] = ()
+    plain: tuple[Socket, ...]
+    tls: tuple[Socket, ...] = ()
 
     @property
     def reload(self) -> Socket:
-        return next(socket for socket in self.served if socket.name == RELOAD_SOCKET)
+        return next(socket for socket in self.plain if socket.name == RELOAD_SOCKET)
 
     @classmethod
     def of(cls, sockets: tuple[Socket, ...]) -> Self:
-        """Split by what varnishd can serve, and add the reload socket where it is missing."""
-        served = tuple(socket for socket in sockets if not socket.tls)
-        if all(socket.name != RELOAD_SOCKET for socket in served):
-            served = (Socket(RELOAD_SOCKET, f"127.0.0.1:{RELOAD_PORT}"), *served)
-        return cls(served, tuple(socket for socket in sockets if socket.tls))
+        """Split by who serves, and add the reload socket where it is missing."""
+        plain = tuple(socket for socket in sockets if not socket.tls)
+        if all(socket.name != RELOAD_SOCKET for socket in plain):
+            plain = (Socket(RELOAD_SOCKET, f"127.0.0.1:{RELOAD_PORT}"), *plain)
+        return cls(plain, tuple(socket for socket in sockets if socket.tls))
+
+    def of_varnishd(self, directory: PurePath, account: str | None) -> tuple[Socket, ...]:
+        """Return what varnishd opens; for HAProxy Unix sockets in the directory that only its account may use."""
+        if self.tls and len(bytes(directory)) > LONGEST_DIRECTORY:
+            raise errors.BadSettings(
+                f"WORK_DIR: {directory} is too long for the Unix sockets that https needs;"
+                f" choose one of at most {LONGEST_DIRECTORY} bytes"
+            )
+        options = ("PROXY", *((f"user={account}",) if account else ()), "mode=0600")
+        behind = (Socket(socket.name, str(directory / proxy_socket(socket.port)), options) for socket in self.tls)
+        return (*self.plain, *behind)
 
 
 def parse_listen(value: str) -> Sockets:
@@ -75,6 +93,8 @@ def _parse_entry(entry: str, variable: str = "VARNISH_LISTEN") -> Socket:
     _check_address(address, entry, variable)
     protocols = tuple(option.lower() if option.lower() in ("http", "https") else option for option in options)
     protocols = protocols or ("http",)
+    if "https" in protocols:
+        _check_tls_address(address, entry, variable)
     if named:
         return Socket(before.strip(), address, protocols)
     port_or_file = address.rpartition("/" if address.startswith("/") else ":")[2]
@@ -88,4 +108,13 @@ def _check_address(address: str, entry: str, variable: str) -> None:
     if ":" not in address or not port.isdigit() or int(port) > 65535:
         raise errors.BadSettings(
             f"{variable}: {entry!r} has no address and port; write name=address:port,http, e.g. http-80=:80,http"
+        )
+
+
+def _check_tls_address(address: str, entry: str, variable: str) -> None:
+    """HAProxy takes fewer forms than varnishd, and its port names the files that belong to it."""
+    if not _TLS_ADDRESS.fullmatch(address) or address.endswith(":0"):
+        raise errors.BadSettings(
+            f"{variable}: {entry!r} has no address and port for https; write name=address:port,https,"
+            " e.g. https-443=:443,https"
         )

@@ -18,6 +18,7 @@ from varnish_gateway.chaperone import events
 from varnish_gateway.chaperone.loopback import get
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import RELOAD_SOCKET, Socket, Sockets
+from varnish_gateway.chaperone.tls.machine import account
 from varnish_gateway.chaperone.varnishadm import Admin
 from varnish_gateway.chaperone.varnishadm.answers import ListenAddress
 from varnish_gateway.chaperone.varnishd import Command, Varnishd, arguments, launch, refusal
@@ -50,6 +51,7 @@ class Supervisor:
         self._admin = admin
         self._bus = bus
         self._wake = wake
+        self._account = account()
         self._varnishd: Varnishd | None = None
         self._watch: asyncio.Task[None] | None = None
         self._command = Command(())
@@ -78,7 +80,7 @@ class Supervisor:
 
     async def ensure(self, sockets: Sockets, extra_args: tuple[str, ...] = ()) -> Standing:
         """Make varnishd run as wanted; raise ChildExited if there is none to keep instead."""
-        wanted = Command(sockets.served, extra_args)
+        wanted = Command(sockets.of_varnishd(self._layout.work_dir, self._account), extra_args)
         if not self.running:
             return await self._come_back(wanted)
         if self._command == wanted:

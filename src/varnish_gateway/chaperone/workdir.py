@@ -18,10 +18,12 @@ from varnish_gateway.chaperone.settings import Settings
 
 VMOD_FILE = "libvmod_ghost.so"
 READABLE_FILE = 0o644
+PRIVATE_FILE = 0o600
 ENTERABLE_DIRECTORY = 0o755
 
 
 class Layout(Struct, frozen=True, kw_only=True):
+    work_dir: Path
     secret_path: Path
     secret: bytes
     vmod_dir: Path
@@ -47,6 +49,7 @@ def prepare(settings: Settings) -> Layout:
     """Make the directories, the secret and the copy of the VMOD."""
     work_dir = settings.work_dir.absolute()
     layout = Layout(
+        work_dir=work_dir,
         secret_path=work_dir / "secret",
         secret=secrets.token_hex(32).encode() + b"\n",
         vmod_dir=work_dir / "vmods",
@@ -61,7 +64,7 @@ def prepare(settings: Settings) -> Layout:
     check_enterable(layout.ghost_config_path.parent, "GHOST_CONFIG_PATH")
     for stale in layout.vcl_dir.glob("*.vcl"):
         stale.unlink()
-    _write_secret(layout.secret_path, layout.secret)
+    write_private(layout.secret_path, layout.secret)
     if (vmod := find_vmod()) is not None:
         _copy_vmod(vmod, layout.vmod_dir / VMOD_FILE)
     return layout
@@ -89,19 +92,21 @@ def write_readable(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Replace path in one step by a file that nobody else may read."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb") as file:
+        file.write(content)
+    partial.replace(path)
+
+
 def _make_directory(directory: Path) -> None:
     """Make what is missing; a directory that was there keeps its permissions."""
     for part in reversed([directory, *directory.parents]):
         if not part.exists():
             part.mkdir()
             part.chmod(ENTERABLE_DIRECTORY)
-
-
-def _write_secret(path: Path, secret: bytes) -> None:
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(secret)
 
 
 def _copy_vmod(source: Path, target: Path) -> None:

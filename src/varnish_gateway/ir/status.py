@@ -43,7 +43,15 @@ class Address(Stated, frozen=True):
 
 
 class GatewayStatus(Stated, frozen=True):
+    """Without ListenerSets nothing is said of them: CRDs of older versions don't have the field."""
+
     addresses: tuple[Address, ...]
+    conditions: tuple[Condition, ...]
+    listeners: tuple[ListenerStatus, ...]
+    attached_listener_sets: int | UnsetType = UNSET
+
+
+class ListenerSetStatus(Stated, frozen=True):
     conditions: tuple[Condition, ...]
     listeners: tuple[ListenerStatus, ...]
 
@@ -69,4 +77,4 @@ class RouteStatus(Stated, frozen=True):
     parents: tuple[ParentStatus, ...]
 
 
-Status = GatewayClassStatus | GatewayStatus | RouteStatus
+Status = GatewayClassStatus | GatewayStatus | ListenerSetStatus | RouteStatus

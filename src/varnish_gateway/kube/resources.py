@@ -52,6 +52,7 @@ RESOURCES: Mapping[str, Resource] = {
         Resource(_GATEWAY_API, "v1", "gatewayclasses", "GatewayClass", namespaced=False),
         Resource(_GATEWAY_API, "v1", "gateways", "Gateway"),
         Resource(_GATEWAY_API, "v1", "httproutes", "HTTPRoute"),
+        Resource(_GATEWAY_API, "v1", "listenersets", "ListenerSet"),
         Resource(_GATEWAY_API, "v1", "referencegrants", "ReferenceGrant"),
         Resource(
             "gateway.varnish-software.com",

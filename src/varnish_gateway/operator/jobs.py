@@ -15,7 +15,7 @@ class Job(NamedTuple):
 
     @property
     def urgency(self) -> int:
-        """Traffic first, then what a Gateway says of itself, then the many routes."""
+        """Traffic first, then what Gateways and ListenerSets say of themselves, then the many routes."""
         if self.what == "status" and self.key.kind == "HTTPRoute":
             return 3
         return {"routing": 0, "object": 1, "finalizer": 1, "probe": 2, "status": 2}[self.what]

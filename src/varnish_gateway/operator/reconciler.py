@@ -29,8 +29,9 @@ from varnish_gateway.operator.statuses import Statuses
 from varnish_gateway.operator.verdict import Verdict, Wanted, judge
 from varnish_gateway.translate import Translator
 
-GATEWAY_STATUS_SECONDS = 0.2
-"""A Gateway's status is not written more often: a burst of routes changes its counts all the time."""
+COUNTING = (api.Gateway.kind, api.ListenerSet.kind)
+COUNTING_STATUS_SECONDS = 0.2
+"""The status of those that count routes is not written more often: a burst of routes changes it all the time."""
 SUSPICION_SECONDS = 0.5
 FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS, SETTLED_PROBE_SECONDS = 0.1, 2.0, 30.0
 
@@ -81,6 +82,8 @@ class Reconciler:
         for key, status in delta.statuses.items():
             self._hands.statuses.want(key, status)
             self._add("status", key)
+            if status is None:
+                self._status_written.pop(key, None)
         if self._sources.class_key in batch.stated:
             self._add("finalizer", self._sources.class_key)
         for key in batch.stated:
@@ -144,7 +147,10 @@ class Reconciler:
         if plan is None:
             plan = self.plans[key] = self._plan(key)
             self._add("finalizer", self._sources.class_key)
+        sockets = plan.sockets
         plan.take(changes)
+        if not plan.sockets <= sockets:  # what the pods said was not about the new ones
+            self._hands.statuses.verdicts.pop(key, None)
         self._settle(key, plan)
         self._add("routing", key)
         if changes.listeners is not None or changes.tls is not None or changes.user_vcl is not UNSET:
@@ -288,12 +294,12 @@ class Reconciler:
         return is_shard and int(number) < (self._shards_in_use(gateway) or 0)
 
     async def _write_status(self, key: Key) -> None:
-        if key.kind == api.Gateway.kind:
-            wait = self._status_written.get(key, 0.0) + GATEWAY_STATUS_SECONDS - time.monotonic()
+        if key.kind in COUNTING:
+            wait = self._status_written.get(key, 0.0) + COUNTING_STATUS_SECONDS - time.monotonic()
             if wait > 0:
                 self._add("status", key, delay=wait)
                 return
-            if key in self.plans:
+            if self._hands.statuses.speaks_of(key):
                 self._status_written[key] = time.monotonic()
         await self._hands.statuses.write(key)
 
@@ -327,7 +333,8 @@ class Reconciler:
             return
         else:
             statuses.verdicts[key] = verdict
-            self._add("status", key)
+            for stated in statuses.about(key):
+                self._add("status", stated)
         if ready:
             self._add("probe", key, delay=self._next_probe(key, served=verdict.served))
 

@@ -30,7 +30,7 @@ from varnish_gateway.operator.pods import Pod, decode_pod
 from varnish_gateway.translate.certificates import TLS_TYPE
 from varnish_gateway.translate.options import CONTROLLER
 
-STATED = (api.GatewayClass, api.Gateway, api.HTTPRoute)
+STATED = (api.GatewayClass, api.Gateway, api.ListenerSet, api.HTTPRoute)
 """Kinds whose status we write."""
 READ = (api.GatewayClassParameters, api.ReferenceGrant, api.Secret, api.Service, api.Namespace)
 SELECTED: Mapping[type[api.Object], str] = {api.Secret: f"type={TLS_TYPE}"}
@@ -136,9 +136,17 @@ class Sources:
         uid = seen.obj.metadata.uid if seen is not None else ""
         return Reference(RESOURCES[key.kind].api_version, key.kind, key.namespace, key.name, uid)
 
-    def is_of_another_operator(self, gateway: Key) -> bool:
-        """Whether a Gateway's class is another one of our controller, which has an operator of its own."""
-        seen = self.stated.get(gateway)
+    def gateway_of(self, key: Key) -> Key:
+        """Return the Gateway of a ListenerSet; a Gateway is its own."""
+        seen = self.stated.get(key)
+        return seen.obj.gateway if seen and isinstance(seen.obj, api.ListenerSet) else key
+
+    def is_of_another_operator(self, key: Key) -> bool:
+        """Whether the class of a Gateway, or of a ListenerSet's, is another one of our controller.
+
+        That one has an operator of its own.
+        """
+        seen = self.stated.get(self.gateway_of(key))
         name = seen.obj.spec.gateway_class_name if seen and isinstance(seen.obj, api.Gateway) else ""
         its_class = self.stated.get(Key(api.GatewayClass.kind, "", name))
         if its_class is None or not isinstance(its_class.obj, api.GatewayClass):

@@ -3,7 +3,7 @@
 In:   statuses from translation, verdicts about Gateways.
 Out:  writes, only where the stored status says something else, and Events about what is wrong.
 
-Gateways and GatewayClasses by server-side apply. A route's list of parents is one value to the
+Gateways, ListenerSets and GatewayClasses by server-side apply. A route's list of parents is one value to the
 API server, shared by all controllers: it is read, changed and written under its version.
 """
 
@@ -15,15 +15,24 @@ from typing import Any
 import msgspec
 
 from varnish_gateway import ir
-from varnish_gateway.api import Key
+from varnish_gateway.api import GatewayClass, Key
 from varnish_gateway.emit import names
 from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.sources import Seen, Sources
-from varnish_gateway.operator.statustext import Document, applied_status, faults, route_status, stored_faults, told
+from varnish_gateway.operator.statustext import (
+    Applied,
+    Document,
+    applied_status,
+    faults,
+    is_waiting,
+    route_status,
+    stored_faults,
+    told,
+)
 from varnish_gateway.operator.verdict import Verdict
 from varnish_gateway.operator.writer import Writer
-from varnish_gateway.translate import with_programmed
+from varnish_gateway.translate import with_parent_programmed, with_programmed
 
 MESSAGE_LIMIT = 32768
 """The API server takes no longer message of a condition."""
@@ -37,7 +46,7 @@ class _Stored(msgspec.Struct):
 
 
 class Statuses:
-    """``is_foreign`` says whether another operator of our name speaks about a Gateway."""
+    """``is_foreign`` says whether another operator of our name speaks about a Gateway or ListenerSet."""
 
     def __init__(
         self,
@@ -53,10 +62,15 @@ class Statuses:
         self._controller = controller
         self._is_foreign = is_foreign
         self._wanted: dict[Key, ir.Status | None] = {}
+        self._sets: dict[Key, Key] = {}  # ListenerSet → Gateway
         self.verdicts: dict[Key, Verdict] = {}
 
     def want(self, key: Key, status: ir.Status | None) -> None:
         """Take in a status; None: there is nothing left that we have to say."""
+        if isinstance(status, ir.ListenerSetStatus):
+            self._sets[key] = self._sources.gateway_of(key)
+        else:
+            self._sets.pop(key, None)
         if status is None and key not in self._sources.stated:
             self._wanted.pop(key, None)
         else:
@@ -69,10 +83,18 @@ class Statuses:
             if key.kind == "HTTPRoute" and key not in self._wanted and ours in seen.status:
                 self._wanted[key] = None
 
+    def about(self, gateway: Key) -> list[Key]:
+        """Return what a verdict about a Gateway concerns: itself and its ListenerSets."""
+        return [gateway, *(key for key, parent in self._sets.items() if parent == gateway)]
+
     @property
     def known(self) -> list[Key]:
         """Every object about which there is something to say."""
         return list(self._wanted)
+
+    def speaks_of(self, key: Key) -> bool:
+        """Whether there is a status to write, not only one to take back."""
+        return self._wanted.get(key) is not None
 
     def __contains__(self, key: Key) -> bool:
         return key in self._wanted
@@ -88,17 +110,21 @@ class Statuses:
             await self._write_route(key, wanted, seen)  # type: ignore[arg-type]
         elif wanted is None:
             await self._withdraw(key)
-        elif isinstance(wanted, ir.GatewayStatus):
-            if (verdict := self.verdicts.get(key)) is not None:  # until it is known there is nothing true to say
-                await self._apply(key, _completed(wanted, verdict), seen)
         elif isinstance(wanted, ir.GatewayClassStatus):
-            await self._apply(key, wanted, seen)
+            if key == self._sources.class_key or is_waiting(wanted, seen.status):
+                await self._apply(key, wanted, seen)
+        elif (verdict := self.verdicts.get(self._sets.get(key, key))) is not None:
+            await self._apply(key, _completed(wanted, verdict), seen)  # type: ignore[arg-type]
+        # Until there is a verdict there is nothing true to say.
 
-    async def _apply(self, key: Key, wanted: ir.GatewayStatus | ir.GatewayClassStatus, seen: Seen) -> None:
+    async def _apply(self, key: Key, wanted: Applied, seen: Seen) -> None:
         status = applied_status(wanted, seen.status, _now())
         if status is None:
             return
-        answer = await self._writer.apply_status(_document(key, status), manager=names.GATEWAY_MANAGER)
+        document = _document(key, status)
+        if key.kind == GatewayClass.kind and key != self._sources.class_key:  # its own operator may speak just now
+            document["metadata"]["resourceVersion"] = seen.version
+        answer = await self._writer.apply_status(document, manager=names.GATEWAY_MANAGER)
         self._written(key, answer, faults(status), seen)
 
     async def _write_route(self, key: Key, wanted: ir.RouteStatus | None, seen: Seen) -> None:
@@ -126,7 +152,8 @@ class Statuses:
         if entry.get("controllerName") != self._controller:
             return False
         parent = entry.get("parentRef", {})
-        return not self._is_foreign(Key("Gateway", parent.get("namespace", route.namespace), parent.get("name", "")))
+        namespace, name = parent.get("namespace", route.namespace), parent.get("name", "")
+        return not self._is_foreign(Key(parent.get("kind", "Gateway"), namespace, name))
 
     def _written(self, key: Key, answer: bytes, wrong: list[Document], before: Seen) -> None:
         """Take in a write that was answered; tell what is wrong and was not before."""
@@ -143,8 +170,10 @@ class Statuses:
         self._sources.answered_status(key, str(stored.metadata["resourceVersion"]), bytes(stored.status))
 
 
-def _completed(status: ir.GatewayStatus, verdict: Verdict) -> ir.GatewayStatus:
+def _completed(status: ir.GatewayStatus | ir.ListenerSetStatus, verdict: Verdict) -> Applied:
     message = verdict.message[:MESSAGE_LIMIT]
+    if isinstance(status, ir.ListenerSetStatus):
+        return with_parent_programmed(status, served=verdict.served, reason=verdict.reason, message=message)
     return with_programmed(
         status, served=verdict.served, reason=verdict.reason, message=message, addresses=verdict.addresses
     )

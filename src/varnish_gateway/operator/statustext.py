@@ -15,6 +15,7 @@ from varnish_gateway import ir
 
 Document = dict[str, Any]
 IsOurs = Callable[[Document], bool]
+Applied = ir.GatewayStatus | ir.GatewayClassStatus | ir.ListenerSetStatus
 
 PASSING = ("Pending", "AddressNotAssigned")
 """Reasons that are a matter of time, not of something that is wrong."""
@@ -23,14 +24,14 @@ NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "OverlappingTLSConfi
 NOTHING = ir.RouteStatus(())
 
 
-def applied_status(wanted: ir.GatewayStatus | ir.GatewayClassStatus, stored: bytes, now: str) -> Document | None:
-    """Return the status of a Gateway or a GatewayClass, for server-side apply."""
+def applied_status(wanted: Applied, stored: bytes, now: str) -> Document | None:
+    """Return the status of a Gateway, a ListenerSet or a GatewayClass, for server-side apply."""
     live = _mapping(stored)
     document = _plain(wanted)
     timed = {**document, "conditions": _timed(document["conditions"], live.get("conditions"), now)}
     if "listeners" in document:
         timed["listeners"] = [_timed_listener(one, live.get("listeners"), now) for one in document["listeners"]]
-    return None if _holds(live, timed) else timed
+    return None if _holds(live, timed) and not _has_left(live, timed) else timed
 
 
 def route_status(wanted: ir.RouteStatus | None, stored: bytes, is_ours: IsOurs, now: str) -> Document | None:
@@ -40,6 +41,17 @@ def route_status(wanted: ir.RouteStatus | None, stored: bytes, is_ours: IsOurs, 
     ours = [entry for entry in parents if is_ours(entry)]
     new = [_timed_parent(entry, ours, now) for entry in _plain(wanted or NOTHING)["parents"]]
     return None if new == ours else {"parents": [*others, *new]}
+
+
+def is_waiting(wanted: ir.GatewayClassStatus, stored: bytes) -> bool:
+    """Whether a class is still to be told that it waits for its operator: nobody said so of this generation.
+
+    Once its operator has spoken there is nothing to add.
+    """
+    conditions = _mapping(stored).get("conditions") or ()
+    accepted: Document = next((one for one in conditions if one.get("type") == "Accepted"), {})
+    told_of = accepted.get("observedGeneration")
+    return accepted.get("status", "Unknown") == "Unknown" and told_of != wanted.conditions[0].observed_generation
 
 
 def faults(document: Document) -> list[Document]:
@@ -90,6 +102,11 @@ def _timed_parent(entry: Document, ours: Sequence[Document], now: str) -> Docume
 def _holds(live: Document, wanted: Document) -> bool:
     """Whether the stored status has all that is wanted; conditions of others are not our business."""
     return all(_same(live.get(name), value) for name, value in wanted.items())
+
+
+def _has_left(live: Document, wanted: Document) -> bool:
+    """Whether the stored status counts ListenerSets, and there is none any more."""
+    return bool(live.get("attachedListenerSets")) and "attachedListenerSets" not in wanted
 
 
 def _same(live: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON

@@ -15,8 +15,8 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from varnish_gateway.api import EndpointSlice, Key, Object
-from varnish_gateway.ir import Delta, GatewayStatus, Status
+from varnish_gateway.api import EndpointSlice, Key, ListenerSet, Object
+from varnish_gateway.ir import Delta, GatewayStatus, ListenerSetStatus, Status
 from varnish_gateway.standalone.files import Files
 from varnish_gateway.standalone.plane import Plane
 from varnish_gateway.standalone.schema import Catalogue
@@ -24,7 +24,7 @@ from varnish_gateway.standalone.translation import file_translator
 from varnish_gateway.standalone.tree import check_roots
 from varnish_gateway.standalone.verdicts import describe, faults
 from varnish_gateway.standalone.watch import Watcher
-from varnish_gateway.translate import with_programmed
+from varnish_gateway.translate import with_parent_programmed, with_programmed
 
 MANY = 20
 """More good statuses than this at once are counted in the log, not listed."""
@@ -42,7 +42,8 @@ class Engine:
         self._files = Files(Catalogue())
         self._translator = file_translator()
         self._slices: dict[Key, EndpointSlice] = {}
-        self._statuses: dict[Key, GatewayStatus] = {}
+        self._statuses: dict[Key, GatewayStatus | ListenerSetStatus] = {}
+        self._sets: dict[Key, Key] = {}  # ListenerSet → Gateway
         self._programmed: dict[Key, tuple[bool, str]] = {}
         self._said: dict[Key, str] = {}
         self._closing: dict[Key, asyncio.Task[None]] = {}
@@ -92,8 +93,16 @@ class Engine:
             log.warning("%s", complaint)
         if changes.objects:
             delta = self._translator.update(changes.objects)
+            self._note_sets(changes.objects)
             self._hand_over(delta, self._changed_slices(changes.objects))
             self._report(delta.statuses)
+
+    def _note_sets(self, objects: Mapping[Key, Object | None]) -> None:
+        for key, obj in objects.items():
+            if isinstance(obj, ListenerSet):
+                self._sets[key] = obj.gateway
+            elif key.kind == ListenerSet.kind:
+                self._sets.pop(key, None)
 
     def _changed_slices(self, objects: Mapping[Key, Object | None]) -> dict[Key, EndpointSlice | None]:
         changed: dict[Key, EndpointSlice | None] = {}
@@ -151,8 +160,8 @@ class Engine:
         if key not in self.planes:
             return
         self._programmed[key] = (served, message)
-        if (status := self._statuses.get(key)) is not None:
-            self._report({key: status})
+        concerned = [key, *(one for one, gateway in self._sets.items() if gateway == key)]
+        self._report({one: self._statuses[one] for one in concerned if one in self._statuses})
 
     def _report(self, statuses: Mapping[Key, Status | None]) -> None:
         """Log statuses that say something new."""
@@ -175,12 +184,15 @@ class Engine:
 
     def _known(self, key: Key, status: Status) -> Status:
         """Return the status with what its data plane told."""
-        if not isinstance(status, GatewayStatus):
+        if not isinstance(status, GatewayStatus | ListenerSetStatus):
             return status
         self._statuses[key] = status
-        if key not in self._programmed:
+        gateway = self._sets.get(key, key)
+        if gateway not in self._programmed:
             return status
-        served, message = self._programmed[key]
+        served, message = self._programmed[gateway]
+        if isinstance(status, ListenerSetStatus):
+            return with_parent_programmed(status, served=served, message=message)
         return with_programmed(status, served=served, message=message)
 
     @staticmethod

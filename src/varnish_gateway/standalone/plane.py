@@ -27,7 +27,7 @@ from varnish_gateway.chaperone.sockets import parse_listen
 from varnish_gateway.emit.listen import varnish_listen
 from varnish_gateway.emit.routing import Shards
 from varnish_gateway.emit.vcl import main_vcl
-from varnish_gateway.ir import GatewayDelta, UserVclUnavailable, wire
+from varnish_gateway.ir import GatewayDelta, Tls, UserVclUnavailable, wire
 
 DRAIN_SECONDS = 5.0
 FIRST_RETRY_SECONDS = 0.1
@@ -49,6 +49,7 @@ class _Wanted:
     listeners: tuple[wire.Listener, ...] = ()
     vcl: str | None = None
     extra_args: tuple[str, ...] = ()
+    tls: Tls = field(default_factory=Tls)
     slices: dict[Key, EndpointSlice] = field(default_factory=dict)
     shards: Shards = field(default_factory=Shards)
     new_shards: dict[int, bytes | None] = field(default_factory=dict)
@@ -59,6 +60,8 @@ class _Wanted:
             self.listeners = delta.listeners
         if delta.parameters is not None:
             self.extra_args = delta.parameters.varnishd_extra_args
+        if delta.tls is not None:
+            self.tls = delta.tls
         if isinstance(delta.user_vcl, UserVclUnavailable):
             state = "the last good one stays" if self.vcl else "nothing is served until it is there"
             log.error("user VCL is not available, %s: %s", state, delta.user_vcl.reason)
@@ -80,6 +83,7 @@ class _Wanted:
             vcl=self.vcl,
             sockets=parse_listen(varnish_listen(self.listeners, reload_port=0)),
             extra_args=self.extra_args,
+            tls=self.tls,
             routing=self.shards.all() if whole else self.new_shards,
             slices=self.slices.copy() if whole else self.new_slices,
         )

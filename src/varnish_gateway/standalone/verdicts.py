@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from varnish_gateway.api import Key
-from varnish_gateway.ir import Condition, GatewayStatus, RouteStatus, Status
+from varnish_gateway.ir import Condition, GatewayStatus, ListenerSetStatus, RouteStatus, Status
 
 _BAD_WHEN_TRUE = frozenset({"Conflicted", "OverlappingTLSConfig", "PartiallyInvalid"})
 
@@ -60,7 +60,7 @@ def _is_of_whole(part: str) -> bool:
 
 
 def _counted(status: Status) -> str:
-    if not isinstance(status, GatewayStatus):
+    if not isinstance(status, GatewayStatus | ListenerSetStatus):
         return ""
     listeners = ", ".join(f"{each.name} {each.attached_routes}" for each in status.listeners)
     return f"; routes by listener: {listeners}" if listeners else ""
@@ -80,6 +80,6 @@ def _conditions(status: Status) -> Iterator[tuple[str, Condition]]:
             yield from ((part, condition) for condition in parent.conditions)
         return
     yield from (("", condition) for condition in status.conditions)
-    if isinstance(status, GatewayStatus):
+    if isinstance(status, GatewayStatus | ListenerSetStatus):
         for listener in status.listeners:
             yield from ((f"listener {listener.name}", condition) for condition in listener.conditions)

@@ -1,6 +1,6 @@
 """Which listeners take a route. Decided here, once; status, counts and routing read the answer.
 
-In:   a route, one of its parentRefs, and the Gateway that it names.
+In:   a route, one of its parentRefs, and the Gateway or ListenerSet that it names.
 Out:  the listeners with the hostnames that hold there, or why there are none.
 Whether a listener is served does not matter here: a route is attached by what it asks for
 and what the listener allows.
@@ -17,34 +17,39 @@ from varnish_gateway.translate import hostnames, namespaces
 from varnish_gateway.translate.conditions import Problem
 
 if TYPE_CHECKING:
-    from varnish_gateway.api import HTTPRoute
+    from varnish_gateway.api import HTTPRoute, Key
     from varnish_gateway.api.gateway_networking import ParentReference
-    from varnish_gateway.translate.gateways import Settled
     from varnish_gateway.translate.listeners import Listener
-    from varnish_gateway.translate.view import View
+    from varnish_gateway.translate.view import Parent, View
 
 
 class Attached(Struct, frozen=True):
-    """A listener that takes the route, and the hostnames that hold there."""
+    """A listener that takes the route, whose it is, and the hostnames that hold there."""
 
+    owner: Key
     listener: Listener
     hostnames: tuple[str, ...]
 
 
-def attach(route: HTTPRoute, ref: ParentReference, gateway: Settled, view: View) -> tuple[Attached, ...] | Problem:
-    """Return where a parentRef attaches a route, or why it doesn't."""
+def attach(route: HTTPRoute, ref: ParentReference, parent: Parent, view: View) -> tuple[Attached, ...] | Problem:
+    """Return where a parentRef attaches a route, or why it doesn't.
+
+    A Gateway stands for its own listeners only, not for those of its ListenerSets.
+    """
+    if not parent.listeners:  # a ListenerSet that its Gateway does not take
+        return Problem("NoMatchingParent", f"{parent.key} is no part of {parent.gateway}, see its conditions")
     named = [
         listener
-        for listener in gateway.listeners
+        for listener in parent.listeners
         if ref.section_name in (None, "", listener.name) and ref.port in (None, listener.port)
     ]
     if not named:
-        return Problem("NoMatchingParent", f"{gateway.key} has no listener {_asked(ref)}")
-    allowing = [listener for listener in named if _allows(listener, gateway, route, view)]
+        return Problem("NoMatchingParent", f"{parent.key} has no listener {_asked(ref)}")
+    allowing = [listener for listener in named if _allows(listener, parent, route, view)]
     if not allowing:
         return Problem("NotAllowedByListeners", _refusal(named, route))
     attached = tuple(
-        Attached(listener, common)
+        Attached(parent.key, listener, common)
         for listener in allowing
         if (common := hostnames.intersect(listener.hostname, route.spec.hostnames))
     )
@@ -56,9 +61,9 @@ def attach(route: HTTPRoute, ref: ParentReference, gateway: Settled, view: View)
     return attached
 
 
-def _allows(listener: Listener, gateway: Settled, route: HTTPRoute, view: View) -> bool:
+def _allows(listener: Listener, parent: Parent, route: HTTPRoute, view: View) -> bool:
     return any(kind.group == GROUP and kind.kind == route.kind for kind in listener.kinds) and namespaces.allowed(
-        listener.namespaces, gateway=gateway.key.namespace, route=route.metadata.namespace, view=view
+        listener.namespaces, owner=parent.key.namespace, guest=route.metadata.namespace, view=view
     )
 
 

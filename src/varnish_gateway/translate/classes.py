@@ -2,7 +2,7 @@
 
 In:   a GatewayClass, and the view for its parameters.
 Out:  Class: what its Gateways are configured with, and its status. None where it belongs
-      to another controller.
+      to another controller. One of ours that another operator is for has a status only.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ FEATURES = tuple(
             "HTTPRouteQueryParamMatching",
             "HTTPRouteResponseHeaderModification",
             "HTTPRouteSchemeRedirect",
+            "ListenerSet",
             "ReferenceGrant",
         )
     )
@@ -54,7 +55,7 @@ FEATURES = tuple(
 """The features of the Gateway API that we support, as a status lists them."""
 CLUSTER_FEATURES = tuple(
     sorted(
-        (*FEATURES, {"name": "GatewayInfrastructurePropagation"}, {"name": "GatewayStaticAddresses"}),
+        (*FEATURES, {"name": "GatewayInfrastructure"}, {"name": "GatewayStaticAddresses"}),
         key=lambda feature: feature["name"],
     )
 )
@@ -64,6 +65,7 @@ CLUSTER_FEATURES = tuple(
 class Class(Struct, frozen=True):
     configured: Configured
     status: ir.GatewayClassStatus | None  # None: assumed, there is no object
+    is_served: bool = True
 
 
 PLAIN = Configured(ir.Parameters())
@@ -72,16 +74,23 @@ ASSUMED = Class(PLAIN, None)
 
 def translate_class(key: Key, options: Options, view: View) -> Class | None:
     """Return a GatewayClass of ours."""
-    if options.only_class and key.name != options.class_name:
-        return None
     found = view.find(api.GatewayClass, "", key.name)
     if found is None or found.spec.controller_name != options.controller:
         return None
+    if options.only_class and key.name != options.class_name:
+        return _unserved(found)
     ref = found.spec.parameters_ref
     configured = _parameters(ref, view, options.vcl_limit) if ref else PLAIN
     accepted = positive("Accepted", configured.problem, found.metadata.generation)
     features = CLUSTER_FEATURES if options.addresses == "load-balancer" else FEATURES
     return Class(configured, ir.GatewayClassStatus((accepted,), features))
+
+
+def _unserved(found: api.GatewayClass) -> Class:
+    """Return a class that waits for its own operator. All others say the same of it."""
+    message = f"waiting for an operator with GATEWAY_CLASS_NAME={found.metadata.name}"
+    pending = ir.Condition("Accepted", "Unknown", "Pending", message, found.metadata.generation)
+    return Class(PLAIN, ir.GatewayClassStatus((pending,)), is_served=False)
 
 
 def _parameters(ref: ParametersRef, view: View, vcl_limit: int | None) -> Configured:

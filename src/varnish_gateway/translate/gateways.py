@@ -3,51 +3,57 @@
 Draft:    a Gateway by itself: its class, its listeners judged.
 Settled:  the same among other Gateways: a port that an older one has is not available.
           Routes look at the listeners of this.
-Both are None for a Gateway that is not ours.
+Both are None for a Gateway that is not ours. Its ListenerSets come after it and change neither.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from varnish_gateway import api, ir
-from varnish_gateway.translate import addresses, classes, clientvalidation, listeners, tls
+from varnish_gateway.translate import addresses, classes, clientvalidation, listeners, owners, tls
+from varnish_gateway.translate.claims import Claim, machine_port
 from varnish_gateway.translate.conditions import Problem, positive, unprogrammed
 from varnish_gateway.translate.grants import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from varnish_gateway.api import Key
-    from varnish_gateway.ir import wire
+    from varnish_gateway.api.gateway_networking import Frontend, RouteNamespaces
     from varnish_gateway.translate.listeners import Listener
     from varnish_gateway.translate.options import Options
     from varnish_gateway.translate.parameters import Configured
     from varnish_gateway.translate.view import View
+
+FIRST = (-1, "", "")
+"""The rank of a Gateway among its ListenerSets: before the oldest of them."""
 
 
 class Draft(Struct, frozen=True):
     generation: int
     created: int
     listeners: tuple[Listener, ...]
+    allowed_listeners: RouteNamespaces
     configured: Configured
     refused: Problem | None  # Accepted
+    unserved: Problem | None  # no listener is served, whatever it asks for
     unusable: Problem | None  # Programmed
-    material: tls.Material = tls.Material()
+    frontend: Frontend
+    material: tls.Material
     is_insecure: bool = False  # clients are let in somewhere without a certificate that was asked for
-
-    @property
-    def ports(self) -> frozenset[int]:
-        """The ports that would be its own if it were alone."""
-        return frozenset(listener.port for listener in self.listeners if listener.refused is None)
 
 
 class Settled(Struct, frozen=True):
     key: Key
     listeners: tuple[Listener, ...]
     draft: Draft
+
+    @property
+    def gateway(self) -> Key:
+        return self.key
 
 
 def draft(key: Key, options: Options, view: View) -> Draft | None:
@@ -69,10 +75,13 @@ def draft(key: Key, options: Options, view: View) -> Draft | None:
         generation=gateway.metadata.generation,
         created=gateway.created,
         listeners=judged,
+        allowed_listeners=gateway.spec.allowed_listeners.namespaces,
         configured=found.configured,
         # A class at fault does not stop what is in force; a Gateway that asks for what we don't have is not served.
         refused=refused or found.configured.problem,
+        unserved=refused,
         unusable=addresses.unusable(gateway, options, found.configured.parameters),
+        frontend=gateway.spec.tls.frontend,
         material=material,
         is_insecure=clientvalidation.is_insecure(gateway.spec.tls.frontend),
     )
@@ -93,30 +102,25 @@ def settle(key: Key, options: Options, view: View) -> Settled | None:
         return None
     if not options.one_machine:
         return Settled(key, found.listeners, found)
-    return Settled(key, tuple(_settle(listener, key, view) for listener in found.listeners), found)
+    return Settled(key, tuple(on_machine(listener, key, view) for listener in found.listeners), found)
 
 
-def served(gateway: Settled) -> tuple[wire.Listener, ...]:
-    """Return the listeners that are to be served."""
-    return tuple(listeners.to_wire(listener) for listener in gateway.listeners if listener.is_served)
+def claims_of(key: Key, found: Draft | None) -> dict[Key, Claim]:
+    """Return what a Gateway claims: its listeners go before those of ListenerSets."""
+    if found is None:
+        return {}
+    on_a_machine = Claim((found.created, key.namespace, key.name), key)
+    return owners.claims_of(found.listeners, key, Claim(FIRST, key), on_a_machine)
 
 
-def tls_of(gateway: Settled) -> ir.Tls:
-    """Return what TLS is terminated with on the listeners that are to be served."""
-    return tls.assemble((one for one in gateway.listeners if one.is_served), gateway.draft.material)
+def status_of(gateway: Settled, attached: Mapping[str, int], listener_sets: int) -> ir.GatewayStatus:
+    """Return the status of a Gateway, with Programmed left open where something is served.
 
-
-def status_of(gateway: Settled, attached: Mapping[str, int]) -> ir.GatewayStatus:
-    """Return the status of a Gateway, with Programmed left open where something is served."""
+    ``listener_sets`` says how many ListenerSets are accepted.
+    """
     generation = gateway.draft.generation
-    refused = gateway.draft.refused
-    faulty = [listener for listener in gateway.listeners if not listener.is_served]
-    if refused is None and len(faulty) == len(gateway.listeners):
-        refused = Problem("ListenersNotValid", f"no listener can be served, see their conditions: {_names(faulty)}")
-    accepted = positive("Accepted", refused, generation)
-    if refused is None and faulty:
-        message = f"not served, see their conditions: {_names(faulty)}"
-        accepted = ir.Condition("Accepted", "True", "ListenersNotValid", message, generation)
+    refused = gateway.draft.refused or (None if listener_sets else owners.none_served(gateway.listeners))
+    accepted = owners.acceptance(refused, gateway.listeners, generation)
     unusable = Problem("Invalid", refused.message) if refused else gateway.draft.unusable
     return ir.GatewayStatus(
         addresses=(),
@@ -124,13 +128,16 @@ def status_of(gateway: Settled, attached: Mapping[str, int]) -> ir.GatewayStatus
         listeners=tuple(
             listeners.status_of(listener, attached.get(listener.name, 0), generation) for listener in gateway.listeners
         ),
+        attached_listener_sets=listener_sets or UNSET,
     )
 
 
-def _settle(listener: Listener, key: Key, view: View) -> Listener:
-    if listener.refused is not None or (owner := view.port_owner(listener.port)) in (None, key):
+def on_machine(listener: Listener, gateway: Key, view: View) -> Listener:
+    """Return a listener of a Gateway; refused where its port is another's on this machine."""
+    winner = view.winner(machine_port(listener.port)) if listener.refused is None else None
+    if winner is None or winner.holder == gateway:
         return listener
-    message = f"port {listener.port} belongs to {owner}, by age or name; choose another one"
+    message = f"port {listener.port} belongs to {winner.holder}, by age or name; choose another one"
     return listeners.refuse(listener, Problem("PortUnavailable", message))
 
 
@@ -146,7 +153,8 @@ def _refusal(gateway: api.Gateway, options: Options) -> Problem | None:
 
 def _resolved(gateway: Settled) -> ir.Condition:
     unresolved = [listener for listener in gateway.listeners if listener.unresolved is not None]
-    problem = Problem("ListenersNotResolved", f"see the conditions of: {_names(unresolved)}") if unresolved else None
+    seen = f"see the conditions of: {owners.names(unresolved)}"
+    problem = Problem("ListenersNotResolved", seen) if unresolved else None
     return positive("ResolvedRefs", problem, gateway.draft.generation)
 
 
@@ -155,7 +163,3 @@ def _insecure(gateway: Settled) -> Iterator[ir.Condition]:
         message = "tls.frontend: AllowInsecureFallback lets clients in whatever certificate they show"
         kind, reason = "InsecureFrontendValidationMode", "ConfigurationChanged"
         yield ir.Condition(kind, "True", reason, message, gateway.draft.generation)
-
-
-def _names(of: Collection[Listener]) -> str:
-    return ", ".join(listener.name for listener in of) or "there is none"

@@ -1,8 +1,8 @@
-"""Judge the listeners of one Gateway.
+"""Judge the listeners of one Gateway, or of one ListenerSet.
 
 In:   the listeners of its spec, and ports that are not for listeners.
 Out:  Listener: what routes have to know, and the problems that become its conditions.
-Nothing here looks at another Gateway: see ports.py.
+Nothing here looks at other Gateways or ListenerSets: see claims.py.
 """
 
 from __future__ import annotations
@@ -29,12 +29,19 @@ OPTIONS = "gateway.varnish-software.com"
 """TLS options of ours would begin with it; there are none."""
 _FAMILIES = {"HTTP": "cleartext", "HTTPS": "TLS", "TLS": "TLS"}
 """Protocols that can share a port with others of their family only."""
+_ALONE = {"TCP": "TCP"}
+"""Protocols that we don't serve, and that could not share a port with those above."""
 
 
 class Listener(Struct, frozen=True):
-    """A listener, judged. ``unserved``: it is accepted, but has no certificate that can be used."""
+    """A listener, judged. ``unserved``: it is accepted, but has no certificate that can be used.
 
+    ``id`` is its name among all listeners of its Gateway, those of ListenerSets included.
+    """
+
+    id: str
     name: str
+    protocol: str
     port: int
     hostname: str
     kinds: tuple[RouteGroupKind, ...]
@@ -49,14 +56,20 @@ class Listener(Struct, frozen=True):
     def is_served(self) -> bool:
         return self.refused is None and self.unserved is None
 
+    @property
+    def family(self) -> str:
+        """The protocols that can share a port with this one; "" for one that is in nobody's way."""
+        return _FAMILIES.get(self.protocol, _ALONE.get(self.protocol, ""))
 
-def judge(specs: Sequence[ListenerSpec], *, reserved_ports: Collection[int]) -> tuple[Listener, ...]:
-    """Return the listeners of a Gateway, each with its problems."""
+
+def judge(specs: Sequence[ListenerSpec], *, reserved_ports: Collection[int], prefix: str = "") -> tuple[Listener, ...]:
+    """Return the listeners of a Gateway or ListenerSet, each with its problems."""
     families = {port: _families(specs, port) for port in {spec.port for spec in specs}}
     twins = Counter(_identity(spec) for spec in specs)
     return tuple(
         _judged(
             spec,
+            prefix + spec.name,
             _conflict(spec, families[spec.port], twins),
             _refusal(spec, reserved_ports),
         )
@@ -69,10 +82,15 @@ def refuse(listener: Listener, problem: Problem) -> Listener:
     return structs.replace(listener, refused=problem)
 
 
+def conflict_with_others(listener: Listener, problem: Problem) -> Listener:
+    """Return the listener in conflict with one of another owner."""
+    return structs.replace(listener, refused=problem, conflict=problem)
+
+
 def to_wire(listener: Listener) -> wire.Listener:
     """Return a served listener as ghost knows it. Listeners on one port share its socket."""
     return wire.Listener(
-        name=listener.name,
+        name=listener.id,
         socket=f"{listener.scheme}-{listener.port}",
         port=listener.port,
         scheme=listener.scheme,
@@ -98,10 +116,12 @@ def status_of(listener: Listener, attached_routes: int, generation: int) -> List
     )
 
 
-def _judged(spec: ListenerSpec, conflict: Problem | None, refused: Problem | None) -> Listener:
+def _judged(spec: ListenerSpec, listener_id: str, conflict: Problem | None, refused: Problem | None) -> Listener:
     kinds, unresolved = _kinds(spec)
     return Listener(
+        id=listener_id,
         name=spec.name,
+        protocol=spec.protocol,
         port=spec.port,
         hostname=hostnames.normal(spec.hostname),
         kinds=kinds,

@@ -1,6 +1,6 @@
-"""Which namespaces a listener takes routes from (allowedRoutes.namespaces).
+"""Which namespaces a listener takes routes from, and a Gateway ListenerSets (allowedRoutes, allowedListeners).
 
-In:   the listener's choice, both namespaces, and the view for labels.
+In:   the choice, both namespaces, and the view for labels.
 Out:  yes or no. A choice that we don't know takes nothing.
 """
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from varnish_gateway.translate.view import View
 
 
-def allowed(choice: RouteNamespaces, *, gateway: str, route: str, view: View) -> bool:
-    """Return whether a route's namespace may attach to a Gateway's."""
+def allowed(choice: RouteNamespaces, *, owner: str, guest: str, view: View) -> bool:
+    """Return whether what is in the guest's namespace may attach to what is in the owner's."""
     if choice.from_ == "All":
         return True
     if choice.from_ == "Same":
-        return gateway == route
+        return owner == guest
     if choice.from_ == "Selector" and choice.selector is not None:
-        return selects(choice.selector, view.namespace_labels(route))
+        return selects(choice.selector, view.namespace_labels(guest))
     return False
 
 

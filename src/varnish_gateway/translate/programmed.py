@@ -1,6 +1,6 @@
-"""Complete a Gateway's status with what only its data plane knows.
+"""Complete the status of a Gateway, or of one of its ListenerSets, with what only the data plane knows.
 
-In:   a status from translation, and whether its configuration is served.
+In:   a status from translation, and whether the Gateway's configuration is served.
 Out:  the same with Programmed and the addresses. What translation found wrong stays.
 """
 
@@ -13,7 +13,7 @@ from msgspec import structs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from varnish_gateway.ir import Address, Condition, GatewayStatus
+    from varnish_gateway.ir import Address, Condition, GatewayStatus, ListenerSetStatus, ListenerStatus
 
 LISTENER_REASONS = ("Invalid", "Pending")
 """Why a listener is not programmed; the others are about a Gateway as a whole."""
@@ -35,18 +35,30 @@ def with_programmed(
         status,
         addresses=tuple(addresses),
         conditions=_completed(status.conditions, served=served, reason=reason, message=message),
-        listeners=tuple(
-            structs.replace(
-                listener,
-                conditions=_completed(
-                    listener.conditions,
-                    served=served,
-                    reason=reason if reason in LISTENER_REASONS else "Pending",
-                    message=message,
-                ),
-            )
-            for listener in status.listeners
-        ),
+        listeners=_listeners(status.listeners, served=served, reason=reason, message=message),
+    )
+
+
+def with_parent_programmed(
+    status: ListenerSetStatus, *, served: bool, message: str = "", reason: str = "Pending"
+) -> ListenerSetStatus:
+    """Return the status of a ListenerSet whose Gateway is served, or not, as reason and message say."""
+    return structs.replace(
+        status,
+        conditions=_completed(status.conditions, served=served, reason="ParentNotProgrammed", message=message),
+        listeners=_listeners(status.listeners, served=served, reason=reason, message=message),
+    )
+
+
+def _listeners(
+    listeners: Sequence[ListenerStatus], *, served: bool, reason: str, message: str
+) -> tuple[ListenerStatus, ...]:
+    reason = reason if reason in LISTENER_REASONS else "Pending"
+    return tuple(
+        structs.replace(
+            listener, conditions=_completed(listener.conditions, served=served, reason=reason, message=message)
+        )
+        for listener in listeners
     )
 
 

@@ -2,7 +2,7 @@
 
 In:   its key and a view.
 Out:  Translated: a wire.Route for each Gateway that takes it, the listeners that count it,
-      and its status. None where no Gateway of ours is its parent.
+      and its status. None where no Gateway of ours, nor a ListenerSet of one, is its parent.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from varnish_gateway.translate.options import Options
     from varnish_gateway.translate.view import View
 
+PARENTS: Mapping[tuple[str, str], type[api.Object]] = {
+    (GROUP, kind.kind): kind for kind in (api.Gateway, api.ListenerSet)
+}
 TOO_LARGE = wire.Rule(status=500)
 
 _encode = json.Encoder().encode
@@ -34,7 +37,7 @@ Answer = tuple[Attached, ...] | Problem
 
 
 class Translated(Struct, frozen=True):
-    """``attached`` names the (Gateway, listener) pairs that count the route as theirs."""
+    """``attached`` names the listeners that count the route as theirs, each with its Gateway or ListenerSet."""
 
     routes: dict[Key, wire.Route]
     attached: frozenset[tuple[Key, str]]
@@ -64,7 +67,7 @@ def translate_route(key: Key, options: Options, view: View) -> Translated | None
     taken = _taken(parents)
     return Translated(
         routes={gateway: found for gateway, by in taken.items() if (found := _route(route, rules, by)) is not None},
-        attached=frozenset((gateway, name) for gateway, by in taken.items() for name in by if rules.rejection is None),
+        attached=frozenset(_counted(taken) if rules.rejection is None else ()),
         status=ir.RouteStatus(tuple(_status(route, parent, rules, options.controller) for parent in parents)),
     )
 
@@ -79,25 +82,29 @@ def _within(limit: int | None, rules: Rules) -> Rules:
 
 def _parent(ref: ParentReference, route: api.HTTPRoute, options: Options, view: View) -> Parent | None:
     """Return a parentRef with its answer, or None where it is not for us to answer."""
-    if (ref.group, ref.kind) != (GROUP, "Gateway"):
+    kind = PARENTS.get((ref.group, ref.kind))
+    if kind is None:
         return None
-    namespace = ref.namespace or route.metadata.namespace
-    key = Key("Gateway", namespace, ref.name)
-    if (gateway := view.gateway(namespace, ref.name)) is not None:
-        return Parent(ref, key, attach(route, ref, gateway, view))
+    key = Key(ref.kind, ref.namespace or route.metadata.namespace, ref.name)
+    if (parent := view.parent(key)) is not None:
+        return Parent(ref, parent.gateway, attach(route, ref, parent, view))
     # Elsewhere a Gateway that we can't see may be another controller's; on one machine there is no other.
-    if options.one_machine and view.find(api.Gateway, namespace, ref.name) is None:
+    if options.one_machine and view.find(kind, key.namespace, key.name) is None:
         return Parent(ref, key, Problem("NoMatchingParent", f"{key} does not exist"))
     return None
 
 
 def _taken(parents: Sequence[Parent]) -> dict[Key, dict[str, Attached]]:
-    """Return the listeners that take the route, by Gateway and name: several parentRefs can name one."""
+    """Return the listeners that take the route, by Gateway and id: several parentRefs can name one."""
     taken: dict[Key, dict[str, Attached]] = {}
     for parent in parents:
         if not isinstance(parent.answer, Problem):
-            taken.setdefault(parent.gateway, {}).update({by.listener.name: by for by in parent.answer})
+            taken.setdefault(parent.gateway, {}).update({by.listener.id: by for by in parent.answer})
     return taken
+
+
+def _counted(taken: Mapping[Key, Mapping[str, Attached]]) -> Iterator[tuple[Key, str]]:
+    return ((by.owner, by.listener.name) for listeners in taken.values() for by in listeners.values())
 
 
 def _route(route: api.HTTPRoute, rules: Rules, taken: Mapping[str, Attached]) -> wire.Route | None:

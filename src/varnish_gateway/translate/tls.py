@@ -57,14 +57,14 @@ def secure(asked: Sequence[Asked], frontend: Frontend, gateway: Owner, view: Vie
     ports = sorted({one.listener.port for one in asked if one.listener.scheme == "https"})
     resolved = {port: clientvalidation.resolve(frontend.validation(port), gateway, view) for port in ports}
     clients = {port: found for port, found in resolved.items() if found is not None}
-    room = _Room(limit)
+    room = Room(limit)
     secured: list[Listener] = []
     files: dict[str, tuple[File, ...]] = {}
     for one in asked:
         listener = one.listener
         if listener.scheme == "https":
             listener, taken = _secured(one, clients.get(listener.port), room, view)
-            files[listener.name] = taken
+            files[listener.id] = taken
         secured.append(listener)
     return Secured(tuple(secured), Material(files, clients))
 
@@ -78,7 +78,7 @@ def assemble(listeners: Iterable[Listener], material: Material) -> ir.Tls:
     files: dict[str, bytes] = {}
     secure = [listener for listener in listeners if listener.scheme == "https"]
     for listener in sorted(secure, key=lambda listener: listener.hostname != hostnames.ANY):
-        for file in material.certificates[listener.name]:
+        for file in material.certificates[listener.id]:
             names = named.setdefault(listener.port, {}).setdefault(file.name, {})
             names.update(dict.fromkeys((listener.hostname, *_own_hosts(file, listener, secure))))
             files[file.name] = file.text
@@ -108,7 +108,7 @@ def _port(port: int, certified: dict[str, dict[str, None]], clients: Clients | N
     return wire.TlsPort(port, tuple(wire.Certificate(file, tuple(names)) for file, names in certified.items()), shown)
 
 
-def _secured(one: Asked, clients: Clients | None, room: _Room, view: View) -> tuple[Listener, tuple[File, ...]]:
+def _secured(one: Asked, clients: Clients | None, room: Room, view: View) -> tuple[Listener, tuple[File, ...]]:
     listener = one.listener
     certified = certificates.resolve(one.tls, one.owner, view)
     problems = [*certified.problems, *(clients.problems if clients else ())]
@@ -125,18 +125,29 @@ def _secured(one: Asked, clients: Clients | None, room: _Room, view: View) -> tu
     return structs.replace(listener, refused=refused, unserved=unserved, unresolved=summary(found)), files
 
 
-class _Room:
+class Room:
     """The room in the one object that carries all files of a Gateway."""
 
     def __init__(self, limit: int | None) -> None:
         self._left = limit
         self._taken: set[str] = set()
 
+    def fill(self, listeners: Iterable[Listener], material: Material) -> frozenset[str]:
+        """Have room for the files of listeners; return the ids of those for which there was not enough."""
+        crowded = set()
+        for listener in listeners:
+            clients = material.clients.get(listener.port)
+            for file in material.certificates.get(listener.id, ()):
+                if not self.take(file, clients.file if clients else None, listener.hostname):
+                    crowded.add(listener.id)
+        return frozenset(crowded)
+
     def take(self, file: File, needed: File | None, hostname: str) -> bool:
         """Have room for a file, and for another one that it is nothing without; say whether there was."""
         new = {one.name: len(one.text) for one in (file, needed) if one and one.name not in self._taken}
         if self._left is not None:
-            left = self._left - sum(new.values()) - sum(ENTRY_BYTES + len(one) for one in (hostname, *file.hosts))
+            names = {hostname, *(host for host in file.hosts if hostnames.covers(hostname, host))}
+            left = self._left - sum(new.values()) - sum(ENTRY_BYTES + len(name) for name in names)
             if left < 0:
                 return False
             self._left = left

@@ -3,9 +3,9 @@
 In:   any set of changed objects; None is a deletion.
 Out:  ir.Delta: only what changed.
 
-Four layers, each redone only where something that it looked at changed: classes, Gateways
-by themselves, Gateways among each other, routes. How many routes a listener has is kept as
-a count. So one route costs the same with 10 as with 20,000.
+Layers, each redone only where something that it looked at changed: classes, Gateways by
+themselves, ListenerSets by themselves, both among each other, routes. How many routes a listener
+has is kept as a count. So one route costs the same with 10 as with 20,000.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ from msgspec import UNSET
 
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
-from varnish_gateway.translate import gateways
+from varnish_gateway.translate import gateways, listenersets
+from varnish_gateway.translate.assembly import Served, add_served, assemble
+from varnish_gateway.translate.claims import Claims
 from varnish_gateway.translate.classes import translate_class
 from varnish_gateway.translate.layer import Layer
+from varnish_gateway.translate.members import Members
 from varnish_gateway.translate.options import Options, Settings
-from varnish_gateway.translate.ports import Ports
+from varnish_gateway.translate.rooms import Rooms
 from varnish_gateway.translate.routes import Translated, translate_route
-from varnish_gateway.translate.view import CLASS, DRAFT, PORT, SETTLED, Store
+from varnish_gateway.translate.view import CLASS, DRAFT, SET_DRAFT, SETTLED, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from varnish_gateway.translate.gateways import Draft, Settled
+    from varnish_gateway.translate.gateways import Settled
 
 NO_ROUTES = Translated({}, frozenset(), ir.RouteStatus(()))
 
@@ -39,17 +42,25 @@ class Translator:
     def __init__(self, **settings: Unpack[Settings]) -> None:
         options = Options(**settings)
         store = self._store = Store()
-        self._ports = Ports()
+        self._claims = Claims()
+        self._members = Members()
+        self._rooms = Rooms(options.tls_limit)
+        self._served: dict[Key, Served] = {}
         self._attached: dict[Key, Counter[str]] = {}
         self._statuses: dict[Key, ir.Status] = {}
         self._classes = Layer("GatewayClass", store, lambda key, view: translate_class(key, options, view))
         self._drafts = Layer("Gateway", store, lambda key, view: gateways.draft(key, options, view))
         self._settled = Layer("Gateway", store, lambda key, view: gateways.settle(key, options, view))
+        self._set_drafts = Layer("ListenerSet", store, lambda key, view: listenersets.draft(key, options, view))
+        self._sets = Layer("ListenerSet", store, lambda key, view: listenersets.settle(key, options, view))
         self._routes = Layer("HTTPRoute", store, lambda key, view: translate_route(key, options, view))
         store.classes = self._classes.values
         store.drafts = self._drafts.values
+        store.set_drafts = self._set_drafts.values
         store.settled = self._settled.values
-        store.port_owners = self._ports.owners
+        store.sets = self._sets.values
+        store.winners = self._claims.winners
+        store.crowded = self._rooms.crowded
 
     def update(self, changed_objects: Mapping[Key, api.Object | None]) -> ir.Delta:
         """Take in changed objects; return what changed with them."""
@@ -60,23 +71,57 @@ class Translator:
             self._state(delta, key, class_.status if class_ else None)
         for key, (_, draft) in self._drafts.update(changed).items():
             changed.append(key._replace(kind=DRAFT))
-            changed.extend(self._claim(key, draft))
-        stale: dict[Key, None] = {}
-        for key, (was, now) in self._settled.update(changed).items():
-            stale[key] = None
-            if now is None:
-                delta.gateways[key] = None
-            elif (changes := _gateway_delta(was, now)) != ir.GatewayDelta():
-                delta.gateways[key] = changes
-            if was is None or now is None or was.listeners != now.listeners:
-                changed.append(key._replace(kind=SETTLED))
+            changed.extend(self._claims.claim(key, gateways.claims_of(key, draft)))
+            self._rooms.touch(key)
+        for key, (_, set_draft) in self._set_drafts.update(changed).items():
+            changed.append(key._replace(kind=SET_DRAFT))
+            changed.extend(self._claims.claim(key, listenersets.claims_of(key, set_draft)))
+            self._rooms.put(key, set_draft)
+        changed.extend(self._rooms.settle(self._drafts.values))
+        stale = {**self._settle_gateways(delta, changed), **self._settle_sets(changed)}
+        for key in stale:
+            self._serve(delta, key)
         for key, (before, after) in self._routes.update(changed).items():
             self._state(delta, key, after.status if after else None)
             _add_routes(delta, key, before or NO_ROUTES, after or NO_ROUTES)
             stale.update(dict.fromkeys(self._count(before or NO_ROUTES, after or NO_ROUTES)))
         for key in stale:
-            self._state(delta, key, self._gateway_status(key))
+            self._state(delta, key, self._owner_status(key))
         return delta
+
+    def _settle_gateways(self, delta: ir.Delta, changed: list[Key]) -> dict[Key, None]:
+        """Settle Gateways; return those that are others than before."""
+        settled = self._settled.update(changed)
+        for key, (was, now) in settled.items():
+            if now is None:
+                delta.gateways[key] = None
+            elif (changes := _gateway_delta(was, now)) != ir.GatewayDelta():
+                delta.gateways[key] = changes
+            if was is None or now is None or was.listeners != now.listeners:
+                changed.append(key._replace(kind=SETTLED[key.kind]))
+        return dict.fromkeys(settled)
+
+    def _settle_sets(self, changed: list[Key]) -> dict[Key, None]:
+        """Settle ListenerSets; return those that are others than before, and their Gateways."""
+        stale: dict[Key, None] = {}
+        for key, (was, now) in self._sets.update(changed).items():
+            stale[key] = None
+            stale.update(dict.fromkeys(self._members.put(key, was, now)))
+            if was is None or now is None or (was.gateway, was.listeners) != (now.gateway, now.listeners):
+                changed.append(key._replace(kind=SETTLED[key.kind]))
+        return stale
+
+    def _serve(self, delta: ir.Delta, key: Key) -> None:
+        """Say what a Gateway has to serve, its own and for its ListenerSets, where that is other than before."""
+        gateway = self._settled.values.get(key)
+        before = self._served.pop(key, None)
+        if gateway is None:
+            return
+        after = self._served[key] = assemble(gateway, self._members.of(key))
+        if after != before:
+            changes = delta.gateways.setdefault(key, ir.GatewayDelta())
+            assert changes is not None  # noqa: S101 - for the type checker: it is there
+            add_served(changes, before, after)
 
     def _state(self, delta: ir.Delta, key: Key, status: ir.Status | None) -> None:
         if status == self._statuses.get(key):
@@ -87,42 +132,33 @@ class Translator:
         else:
             self._statuses[key] = status
 
-    def _claim(self, key: Key, draft: Draft | None) -> Iterable[Key]:
-        ports, created = (draft.ports, draft.created) if draft else (frozenset[int](), 0)
-        return [Key(PORT, "", str(port)) for port in self._ports.claim(key, ports, created=created)]
-
     def _count(self, before: Translated, after: Translated) -> Iterable[Key]:
-        """Count a route where it is attached now; return the Gateways whose counts changed."""
-        for gateway, listener in sorted(before.attached - after.attached):
-            self._attached[gateway][listener] -= 1
-            yield gateway
-        for gateway, listener in sorted(after.attached - before.attached):
-            self._attached.setdefault(gateway, Counter())[listener] += 1
-            yield gateway
+        """Count a route where it is attached now; return the Gateways and ListenerSets whose counts changed."""
+        for owner, listener in sorted(before.attached - after.attached):
+            self._attached[owner][listener] -= 1
+            yield owner
+        for owner, listener in sorted(after.attached - before.attached):
+            self._attached.setdefault(owner, Counter())[listener] += 1
+            yield owner
 
-    def _gateway_status(self, key: Key) -> ir.GatewayStatus | None:
-        gateway = self._settled.values.get(key)
-        if gateway is None:
-            self._attached.pop(key, None)
-            return None
-        return gateways.status_of(gateway, self._attached.get(key, Counter()))
+    def _owner_status(self, key: Key) -> ir.GatewayStatus | ir.ListenerSetStatus | None:
+        attached = self._attached.get(key, Counter())
+        if (gateway := self._settled.values.get(key)) is not None:
+            return gateways.status_of(gateway, attached, self._members.accepted[key])
+        if (listener_set := self._sets.values.get(key)) is not None:
+            return listenersets.status_of(listener_set, attached)
+        self._attached.pop(key, None)
+        return None
 
 
 def _gateway_delta(was: Settled | None, now: Settled) -> ir.GatewayDelta:
-    listeners, configured, tls = gateways.served(now), now.draft.configured, gateways.tls_of(now)
+    configured = now.draft.configured
     if was is None:
-        return ir.GatewayDelta(
-            listeners=listeners,
-            user_vcl=configured.user_vcl,
-            parameters=configured.parameters,
-            tls=tls if tls.ports else None,  # a Gateway begins without
-        )
+        return ir.GatewayDelta(user_vcl=configured.user_vcl, parameters=configured.parameters)
     before = was.draft.configured
     return ir.GatewayDelta(
-        listeners=None if listeners == gateways.served(was) else listeners,
         user_vcl=UNSET if configured.user_vcl == before.user_vcl else configured.user_vcl,
         parameters=None if configured.parameters == before.parameters else configured.parameters,
-        tls=None if tls == gateways.tls_of(was) else tls,
     )
 
 

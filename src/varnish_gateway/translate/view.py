@@ -5,26 +5,32 @@ Out:  the objects, and in ``View.seen`` the key of every lookup, also of those t
       nothing: an object that appears later is a change like any other.
 
 Two kinds of keys beside those of objects: the name "*" stands for all objects of a kind in
-a namespace, and the kinds below stand for what an earlier layer made of an object.
+a namespace, and the kinds below stand for what an earlier layer made of an object. Places
+that are claimed have keys of their own: see claims.py.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from varnish_gateway import api
 from varnish_gateway.api import Key
+from varnish_gateway.translate import rooms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from varnish_gateway.translate.claims import Claim
     from varnish_gateway.translate.classes import Class
     from varnish_gateway.translate.gateways import Draft, Settled
+    from varnish_gateway.translate.listenersets import SetDraft, SettledSet
+
+    Parent: TypeAlias = Settled | SettledSet
 
 CLASS = "translated GatewayClass"
 DRAFT = "translated Gateway"
-SETTLED = "settled Gateway"
-PORT = "port"
+SET_DRAFT = "translated ListenerSet"
+SETTLED = {"Gateway": "settled Gateway", "ListenerSet": "settled ListenerSet"}
 EVERY = "*"
 
 T = TypeVar("T", bound=api.Object)
@@ -41,8 +47,11 @@ class Store:
         self.judgements: dict[Key, dict[Callable[..., Any], Any]] = {}
         self.classes: Mapping[Key, Class] = {}
         self.drafts: Mapping[Key, Draft] = {}
+        self.set_drafts: Mapping[Key, SetDraft] = {}
         self.settled: Mapping[Key, Settled] = {}
-        self.port_owners: Mapping[int, Key] = {}
+        self.sets: Mapping[Key, SettledSet] = {}
+        self.winners: Mapping[Key, Claim] = {}
+        self.crowded: Mapping[Key, frozenset[str]] = {}
 
     def put(self, key: Key, obj: api.Object | None) -> Iterable[Key]:
         """Take in one change; return the keys under which it can have been looked up."""
@@ -106,21 +115,34 @@ class View:
         return self._store.class_objects == 0
 
     def gateway_class(self, name: str) -> Class | None:
-        """Return the GatewayClass as translated, if it is ours."""
+        """Return the GatewayClass as translated, if it is ours to serve."""
         self.seen.add(Key(CLASS, "", name))
-        return self._store.classes.get(Key("GatewayClass", "", name))
+        found = self._store.classes.get(Key("GatewayClass", "", name))
+        return found if found is not None and found.is_served else None
 
     def draft(self, key: Key) -> Draft | None:
         """Return the Gateway as it stands by itself, if it is ours."""
         self.seen.add(key._replace(kind=DRAFT))
         return self._store.drafts.get(key)
 
-    def port_owner(self, port: int) -> Key | None:
-        """Return the Gateway that has a port of this machine."""
-        self.seen.add(Key(PORT, "", str(port)))
-        return self._store.port_owners.get(port)
+    def set_draft(self, key: Key) -> SetDraft | None:
+        """Return the ListenerSet as it stands by itself, if its Gateway is ours."""
+        self.seen.add(key._replace(kind=SET_DRAFT))
+        return self._store.set_drafts.get(key)
 
-    def gateway(self, namespace: str, name: str) -> Settled | None:
-        """Return the Gateway as routes see it, if it is ours."""
-        self.seen.add(Key(SETTLED, namespace, name))
-        return self._store.settled.get(Key("Gateway", namespace, name))
+    def winner(self, place: Key) -> Claim | None:
+        """Return the claim that goes before all others on a place."""
+        self.seen.add(place)
+        return self._store.winners.get(place)
+
+    def crowded(self, key: Key) -> frozenset[str]:
+        """Return the listeners of a ListenerSet whose certificates have no room."""
+        self.seen.add(rooms.place(key))
+        return self._store.crowded.get(key, rooms.NOBODY)
+
+    def parent(self, key: Key) -> Parent | None:
+        """Return a Gateway or ListenerSet as routes see it, if it is ours."""
+        self.seen.add(key._replace(kind=SETTLED[key.kind]))
+        if key.kind == api.Gateway.kind:
+            return self._store.settled.get(key)
+        return self._store.sets.get(key)

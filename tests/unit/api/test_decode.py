@@ -8,6 +8,7 @@ MINIMAL = {
     "GatewayClass": {"spec": {"controllerName": "x"}},
     "Gateway": {"spec": {"gatewayClassName": "x", "listeners": []}},
     "HTTPRoute": {"spec": {}},
+    "ListenerSet": {"spec": {"parentRef": {"name": "x"}}},
     "ReferenceGrant": {"spec": {"from": [], "to": []}},
     "EndpointSlice": {"addressType": "IPv4"},
 }

@@ -1,6 +1,7 @@
 import logging
 
 from varnish_gateway.chaperone import events
+from varnish_gateway.chaperone.tls import events as tls
 
 
 def test_every_subscriber_hears_and_the_history_is_bounded():
@@ -34,10 +35,17 @@ def test_every_event_has_a_sentence():
         events.SourceLost(reason="r"),
         events.SourceBack(seconds=1),
         events.SourceProblems(problems=("p",)),
-        events.SocketsUnserved(sockets=("https-443=:443,https",)),
         events.Ready(ready=False, reason="r"),
         events.Draining(seconds=1),
         events.Stopped(),
+        tls.HaproxyStarted(pid=1, ports=(443,)),
+        tls.HaproxyExited(reason="r"),
+        tls.HaproxyBack(seconds=1),
+        tls.HaproxyReloaded(ports=(443,), seconds=1),
+        tls.CertificatesChanged(replaced=1, added=1, removed=1, seconds=1),
+        tls.TlsFailed(reasons=("r",)),
+        tls.PortsUnserved(ports=(443,)),
+        tls.CertificateExpired(names="a", port=443),
     ]
     assert {type(event) for event in examples} | {events.VclLoaded, events.Reloaded} == set(
         events.Event.__subclasses__()

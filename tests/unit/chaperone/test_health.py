@@ -20,10 +20,14 @@ class DataPlane:
         self.bus = Bus()
         self.draining = False
         self.supervisor = self
+        self.front = self
         self.reload_port = 1  # nobody listens there
 
     def start_draining(self):
         self.draining = True
+
+    async def metrics(self):
+        return ["vgw_tls_something 1"]
 
     @property
     def served(self):

@@ -25,13 +25,13 @@ def test_the_example_of_the_seed():
     assert settings.work_dir == Path("/tmp/varnish")
     assert settings.health == Address("", 8081)
     assert settings.extra_args == ("-p", "thread_pool_stack=160k")
-    assert [socket.name for socket in settings.sockets.served] == ["ghost-reload", "http-8080"]
+    assert [socket.name for socket in settings.sockets.plain] == ["ghost-reload", "http-8080"]
 
 
 def test_nothing_told_is_fine():
     settings = from_environment({"VARNISH_LISTEN": ""})
     assert settings.storage == ("malloc,256m",)
-    assert settings.sockets.served[1].argument == "http-80=:80,http"
+    assert settings.sockets.plain[1].argument == "http-80=:80,http"
     assert settings.ghost_config_path == Path("/var/run/varnish/ghost.json")
 
 
@@ -52,7 +52,7 @@ def test_everything_told():
             "DASHBOARD_ADDR": "[::1]:9",
         }
     )
-    assert settings.sockets.served[1].argument == "a=:81,http"
+    assert settings.sockets.plain[1].argument == "a=:81,http"
     assert settings.storage == ("malloc,1m", "big=file,/x,1g")
     assert (settings.drain_seconds, settings.log_level) == (1.5, "WARNING")
     assert settings.dashboard == Address("::1", 9)

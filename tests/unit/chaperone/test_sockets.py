@@ -6,14 +6,14 @@ from varnish_gateway.chaperone.sockets import Socket, parse_http_address, parse_
 
 def test_the_example_of_the_seed():
     sockets = parse_listen("ghost-reload=127.0.0.1:1969,http;http-80=:80,http;https-443=:443,https")
-    assert [socket.argument for socket in sockets.served] == ["ghost-reload=127.0.0.1:1969,http", "http-80=:80,http"]
-    assert sockets.unserved == (Socket("https-443", ":443", ("https",)),)
+    assert [socket.argument for socket in sockets.plain] == ["ghost-reload=127.0.0.1:1969,http", "http-80=:80,http"]
+    assert sockets.tls == (Socket("https-443", ":443", ("https",)),)
     assert sockets.reload.port == 1969
 
 
 def test_the_reload_socket_is_added_and_names_are_made():
     sockets = parse_listen(":80,http; [::1]:8080 ;/run/v.sock,PROXY,mode=666")
-    assert [socket.argument for socket in sockets.served] == [
+    assert [socket.argument for socket in sockets.plain] == [
         "ghost-reload=127.0.0.1:1969,http",
         "http-80=:80,http",
         "http-8080=[::1]:8080,http",
@@ -22,11 +22,11 @@ def test_the_reload_socket_is_added_and_names_are_made():
 
 
 def test_an_option_may_hold_an_equals_sign():
-    assert parse_listen("tls=/run/v.sock,PROXY,mode=666").served[1].argument == "tls=/run/v.sock,PROXY,mode=666"
+    assert parse_listen("tls=/run/v.sock,PROXY,mode=666").plain[1].argument == "tls=/run/v.sock,PROXY,mode=666"
 
 
 def test_an_http_address_is_one_socket():
-    assert parse_http_address("localhost:8080").served[1].argument == "http-8080=localhost:8080,http"
+    assert parse_http_address("localhost:8080").plain[1].argument == "http-8080=localhost:8080,http"
 
 
 @pytest.mark.parametrize("value", ["http-80=80,http", "x=:99999,http", "x=,http", "localhost"])

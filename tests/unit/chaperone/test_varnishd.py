@@ -6,6 +6,7 @@ from varnish_gateway.chaperone.varnishd import PARAMETERS, Command, arguments, e
 from varnish_gateway.chaperone.workdir import Layout
 
 LAYOUT = Layout(
+    work_dir=Path("/w"),
     secret_path=Path("/w/secret"),
     secret=b"s",
     vmod_dir=Path("/w/vmods"),
@@ -21,7 +22,7 @@ def test_the_command_line_has_no_vcl_and_the_users_words_last():
         sockets=parse_listen("http-80=:80,http"),
         storage=("malloc,1m", "big=malloc,2m"),
     )
-    argv = arguments(settings, LAYOUT, Command(settings.sockets.served, ("-p", "default_ttl=1")), 6082)
+    argv = arguments(settings, LAYOUT, Command(settings.sockets.plain, ("-p", "default_ttl=1")), 6082)
     assert " ".join(argv).replace(" ".join(PARAMETERS), "PARAMETERS") == (
         "varnishd -F -f  -M 127.0.0.1:6082 -S /w/secret -n /w/v"
         " -a ghost-reload=127.0.0.1:1969,http -a http-80=:80,http"

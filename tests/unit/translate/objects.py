@@ -30,6 +30,14 @@ def gateway(name: str = "gw", *listeners: dict, metadata: dict | None = None, **
     )
 
 
+def listener_set(
+    name: str = "set", *listeners: dict, namespace: str = "default", metadata: dict | None = None, parent: str = "gw"
+) -> api.ListenerSet:
+    wanted = listeners or ({"name": "http", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com"},)
+    spec = {"parentRef": {"name": parent, "namespace": "default"}, "listeners": wanted}
+    return obj("ListenerSet", name, namespace, metadata=metadata or {}, spec=spec)
+
+
 def route(name: str = "web", namespace: str = "default", *, metadata: dict | None = None, **spec) -> api.HTTPRoute:
     wanted = {
         "parentRefs": [{"name": "gw", "namespace": "default"}],
@@ -59,10 +67,12 @@ def certificate(name: str = "cert", namespace: str = "default", *, host: str = "
     return api.decode(certificates.authority("root").issue(host).secret(namespace, name))
 
 
-def secret_grant(namespace: str, name: str = "grant", *, source: str = "default", kind: str = "Secret") -> api.Object:
-    """Let Gateways of a namespace use the Secrets, or other objects, of another."""
+def secret_grant(
+    namespace: str, name: str = "grant", *, source: str = "default", kind: str = "Secret", owner: str = "Gateway"
+) -> api.Object:
+    """Let Gateways, or other owners, of a namespace use the Secrets, or other objects, of another."""
     spec = {
-        "from": [{"group": GATEWAY_API, "kind": "Gateway", "namespace": source}],
+        "from": [{"group": GATEWAY_API, "kind": owner, "namespace": source}],
         "to": [{"group": "", "kind": kind}],
     }
     return obj("ReferenceGrant", name, namespace, spec=spec)

@@ -41,9 +41,12 @@ def test_a_cluster_has_more_features():
 def test_other_classes_of_our_controller_are_ours_unless_there_is_only_one():
     asked = obj("GatewayClass", "second", spec={"controllerName": CONTROLLER})
     key = Key("GatewayClass", "", "second")
-    assert translate_class(key, Options(), view_of(asked)) is not None
-    assert translate_class(key, Options(only_class=True), view_of(asked)) is None
-    assert translate_class(key, Options(only_class=True, class_name="second"), view_of(asked)) is not None
+    assert translate_class(key, Options(), view_of(asked)).is_served
+    assert translate_class(key, Options(only_class=True, class_name="second"), view_of(asked)).is_served
+    waiting = translate_class(key, Options(only_class=True), view_of(asked))
+    assert not waiting.is_served
+    assert (accepted(waiting).status, accepted(waiting).reason) == ("Unknown", "Pending")
+    assert "GATEWAY_CLASS_NAME=second" in accepted(waiting).message
 
 
 def test_a_class_of_another_controller():

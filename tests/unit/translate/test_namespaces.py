@@ -16,15 +16,15 @@ def choose(source: str, selector: LabelSelector | None = None) -> RouteNamespace
     [("Same", "a", True), ("Same", "b", False), ("All", "b", True), ("Selector", "a", False), ("None", "a", False)],
 )
 def test_where_routes_may_come_from(source: str, route: str, wanted: bool):
-    assert allowed(choose(source), gateway="a", route=route, view=view_of()) is wanted
+    assert allowed(choose(source), owner="a", guest=route, view=view_of()) is wanted
 
 
 def test_labels_are_looked_up_and_remembered_only_for_a_selector():
     view = view_of(obj("Namespace", "team", group="", metadata={"labels": {"tier": "web"}}))
-    assert allowed(choose("All"), gateway="a", route="team", view=view)
+    assert allowed(choose("All"), owner="a", guest="team", view=view)
     assert view.seen == set()
     selector = LabelSelector(match_labels={"tier": "web"})
-    assert allowed(choose("Selector", selector), gateway="a", route="team", view=view)
+    assert allowed(choose("Selector", selector), owner="a", guest="team", view=view)
     assert view.seen == {Key("Namespace", "", "team")}
 
 

@@ -22,7 +22,7 @@ from varnish_gateway.standalone.schema.problem import Problem
 from varnish_gateway.standalone.schema.structure import compile_schema
 
 SCHEMAS = Path(__file__).parent.parent / "schemas"
-NAMES = ("gatewayclass", "gateway", "httproute", "referencegrant", "gatewayclassparameters")
+NAMES = ("gatewayclass", "gateway", "httproute", "listenerset", "referencegrant", "gatewayclassparameters")
 
 
 @dataclass

@@ -1,0 +1,62 @@
+"""How long a new route takes to be served in a real cluster: ``python -m cluster bench``.
+
+In:   a cluster with the operator installed; run where test clients are.
+Out:  one line of figures: from the API server's answer to the route's creation until the first 200,
+      for routes that are created one after another, each with a hostname of its own.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import sys
+from collections import Counter
+
+from cluster import objects
+from cluster.api import Api
+from cluster.lab import Lab
+from cluster.traffic import Target, probe
+
+SHARE = 100
+
+
+async def measure(lab: Lab, address: str, count: int) -> tuple[list[float], Counter[int]]:
+    """Return how long each route took, in milliseconds, and which statuses were seen."""
+    took, seen = [], Counter[int]()
+    for number in range(count):
+        host = f"route-{number}.test"
+        lab.create(objects.route(f"route-{number}", lab.namespace, gateway="gateway", host=host, service="echo"))
+        statuses, seconds = await probe(Target(address, host))
+        took.append(seconds * 1000)
+        seen += statuses
+        if number % SHARE == SHARE - 1:
+            print(
+                f"{number + 1} of {count}: median of the last {SHARE} {statistics.median(took[-SHARE:]):.1f} ms",
+                flush=True,
+            )
+    return took, seen
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure how long a new route takes to be served.")
+    parser.add_argument("--routes", type=int, default=500)
+    count = parser.parse_args().routes
+    api, name = Api(), f"propagation-{os.getpid()}"
+    api.create("/api/v1/namespaces", objects.namespace(name))
+    try:
+        lab = Lab(api, name)
+        lab.echo("echo")
+        took, seen = asyncio.run(measure(lab, lab.gateway(), count))
+    finally:
+        api.delete(f"/api/v1/namespaces/{name}")
+    first, last = statistics.median(took[:SHARE]), statistics.median(took[-SHARE:])
+    shares = statistics.quantiles(took, n=100)
+    figures = {"p50": shares[49], "p90": shares[89], "p99": shares[98], "max": max(took)}
+    print(f"{count} routes:", ", ".join(f"{name} {value:.1f} ms" for name, value in figures.items()))
+    print(f"median of the first {SHARE} {first:.1f} ms, of the last {last:.1f} ms: {last / first:.2f} times")
+    print(f"answers: {dict(seen)}")
+    return 0 if set(seen) <= {200, 404} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

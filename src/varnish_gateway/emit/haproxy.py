@@ -1,0 +1,168 @@
+"""haproxy.cfg and its crt-lists: TLS ends in HAProxy, varnishd is behind it.
+
+In:   the ports on which TLS ends, and what the machine allows.
+Out:  texts. They hold names of files, ports and server names, never a key.
+Pure. One text for HAProxy 2.6 and later; docs/tls-termination.md explains the values.
+
+A certificate has a slot: a name that HAProxy knows it by, and that stays when its content is
+replaced. Which slots there are follows from server names alone, so a rotation touches one slot.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.ir import wire
+
+DIRECTORY = "tls"
+"""Where the files lie, below HAProxy's working directory: all names are relative, so none needs quotes."""
+CONFIG = "haproxy.cfg"
+BUFFER_BYTES = 40960
+"""varnishd takes heads of 32 KB; it decides about those, not HAProxy, which needs some room of its own."""
+KEEP_ALIVE_SECONDS = 15
+"""Less than what a drain has left after its delay: a drain cuts no idle connection."""
+
+_CIPHERS = ":".join(
+    f"ECDHE-{kind}-{cipher}"
+    for cipher in ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305")
+    for kind in ("ECDSA", "RSA")
+)
+_SUITES = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+_CURVES = "X25519:P-256:P-384"
+_PROXY = "send-proxy-v2 proxy-v2-options ssl,cert-cn,ssl-cipher,authority"
+
+
+class Slot(NamedTuple):
+    """A certificate's place in the list of a port, for some server names."""
+
+    name: str
+    names: tuple[str, ...]
+
+
+class Clients(NamedTuple):
+    """The authorities of client certificates, by file; ``insecure`` lets everybody in."""
+
+    file: str
+    insecure: bool = False
+
+
+class Bind(NamedTuple):
+    """A port on which TLS ends."""
+
+    port: int
+    addresses: tuple[str, ...]
+    clients: Clients | None = None
+
+
+class Machine(NamedTuple):
+    """What HAProxy may use. Started by root its worker becomes ``account``."""
+
+    connections: int
+    threads: int
+    account: str | None = None
+
+
+def proxy_socket(port: int) -> str:
+    """Return the file by which varnishd takes the requests of a port."""
+    return f"https-{port}.sock"
+
+
+def list_file(port: int) -> str:
+    return f"{port}.list"
+
+
+def default_slot(port: int) -> Slot:
+    """Return the slot for clients that name nobody we know. It can be replaced but never removed."""
+    return Slot(f"{port}.default.pem", ("*",))
+
+
+def slots(port: int, certificates: Sequence[wire.Certificate]) -> list[tuple[Slot, wire.Certificate]]:
+    """Return the slots of a port in their order, each with its certificate. The first is the default."""
+    first = certificates[0]
+    filled = [(default_slot(port), first)]
+    seen: Counter[str] = Counter()
+    for certificate in certificates:
+        names = tuple(name for name in certificate.names if certificate is not first or name != "*")
+        if names:
+            mark = content_hash(" ".join(names).encode())
+            filled.append((Slot(f"{port}.{mark}.{seen[mark]}.pem", names), certificate))
+            seen[mark] += 1
+    return filled
+
+
+def list_line(slot: Slot) -> str:
+    """Return a line of a crt-list; HAProxy looks for names in the certificate only where there are none."""
+    return f"{DIRECTORY}/{slot.name} {' '.join(slot.names)}"
+
+
+def crt_list(in_order: Iterable[Slot]) -> str:
+    return "".join(f"{list_line(slot)}\n" for slot in in_order)
+
+
+def admin_socket(number: int) -> str:
+    """Return the file by which a worker is told what to do.
+
+    Each configuration has its own: workers of before and after a reload share a socket of the same
+    name for a moment, and whoever accepts first would get the commands.
+    """
+    return f"admin-{number}.sock"
+
+
+def config(binds: Iterable[Bind], machine: Machine, number: int) -> str:
+    """Return haproxy.cfg, one of a series: ``number`` names its admin socket."""
+    account = f"  user {machine.account}\n  group {machine.account}\n" if machine.account else ""
+    head = f"""\
+global
+  stats socket unix@{DIRECTORY}/{admin_socket(number)} mode 600 level admin
+  stats timeout 1m
+{account}  maxconn {machine.connections}
+  nbthread {machine.threads}
+  noreuseport
+  hard-stop-after 30s
+  tune.bufsize {BUFFER_BYTES}
+  tune.http.maxhdr 128
+  tune.h2.max-concurrent-streams 100
+.if version_atleast(3.0)
+  tune.h2.fe.glitches-threshold 1000
+.endif
+  tune.ssl.cachesize 0
+  ssl-load-extra-files none
+  ssl-default-bind-options ssl-min-ver TLSv1.2 prefer-client-ciphers
+  ssl-default-bind-ciphers {_CIPHERS}
+  ssl-default-bind-ciphersuites {_SUITES}
+  ssl-default-bind-curves {_CURVES}
+
+defaults
+  mode http
+  option idle-close-on-response
+  http-reuse never
+  retries 3
+  timeout connect 5s
+  timeout http-request 10s
+  timeout http-keep-alive {KEEP_ALIVE_SECONDS}s
+  timeout client 60s
+  timeout server 1h
+  timeout tunnel 1h
+"""
+    return head + "".join(map(_port, binds))
+
+
+def _port(bind: Bind) -> str:
+    certificates = f"crt-list {DIRECTORY}/{list_file(bind.port)}"
+    return f"""
+frontend https-{bind.port}
+  bind {",".join(bind.addresses)} v6only ssl {certificates} alpn h2,http/1.1{_verify(bind.clients)}
+  default_backend https-{bind.port}
+
+backend https-{bind.port}
+  server varnishd unix@{proxy_socket(bind.port)} {_PROXY}
+"""
+
+
+def _verify(clients: Clients | None) -> str:
+    """Return what a port asks of clients. A resumed session skips it, so there are no tickets (and no cache at all)."""
+    if clients is None:
+        return ""
+    how = "optional ca-ignore-err all crt-ignore-err all" if clients.insecure else "required"
+    return f" no-tls-tickets verify {how} ca-file {DIRECTORY}/{clients.file}"

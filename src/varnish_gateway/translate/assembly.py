@@ -1,0 +1,47 @@
+"""What a Gateway serves: its own listeners and those of its ListenerSets, with their certificates.
+
+In:   the Gateway and its ListenerSets, settled.
+Out:  Served, the whole of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from varnish_gateway import ir
+from varnish_gateway.ir import wire
+from varnish_gateway.translate import tls
+from varnish_gateway.translate.listeners import to_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from varnish_gateway.translate.gateways import Settled
+    from varnish_gateway.translate.listenersets import SettledSet
+    from varnish_gateway.translate.view import Parent
+
+
+class Served(Struct, frozen=True):
+    listeners: tuple[wire.Listener, ...]
+    tls: ir.Tls
+
+
+def assemble(gateway: Settled, sets: Iterable[SettledSet]) -> Served:
+    """Return what is to be served, the Gateway's own first."""
+    owners: tuple[Parent, ...] = (gateway, *sets)
+    served = [listener for owner in owners for listener in owner.listeners if listener.is_served]
+    material = tls.Material(
+        certificates={name: files for owner in owners for name, files in owner.draft.material.certificates.items()},
+        clients={port: found for owner in owners for port, found in owner.draft.material.clients.items()},
+    )
+    return Served(tuple(map(to_wire, served)), tls.assemble(served, material))
+
+
+def add_served(changes: ir.GatewayDelta, before: Served | None, after: Served) -> None:
+    """Put into the changes of a Gateway what it serves otherwise than before; it begins without TLS."""
+    if before is None or before.listeners != after.listeners:
+        changes.listeners = after.listeners
+    if after.tls != (before.tls if before else ir.Tls()):
+        changes.tls = after.tls

@@ -1,0 +1,109 @@
+"""The cluster, for people and for make: ``python -m cluster COMMAND``."""
+
+import argparse
+import os
+import sys
+import time
+from typing import NoReturn
+
+from cluster import inside, install, lifecycle, lock, session, suite
+from cluster.errors import ClusterError
+
+_began = time.monotonic()
+
+
+def main() -> int:
+    told = _parser().parse_args()
+    try:
+        return int(told.run(told))
+    except ClusterError as error:
+        print(f"cluster: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m cluster", description="A real Kubernetes cluster for tests.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    described = {
+        up: "bring it up",
+        down: "take it down; clean up after a crash",
+        status: "say what there is",
+        installed: "import the images of make images and install the chart",
+        kubectl: "run kubectl",
+        client: "run a program where test clients are",
+        test: "run our own tests; arguments are pytest's",
+        bench: "measure how long a new route takes to be served",
+        conformance: "run the official conformance suite",
+    }
+    for run, what in described.items():
+        command = commands.add_parser({installed: "install"}.get(run, run.__name__), help=what)
+        command.set_defaults(run=run)
+        if run is down:
+            command.add_argument("--force", action="store_true", help="also that of another checkout")
+        elif run is conformance:
+            suite.add_arguments(command)
+        elif run in (kubectl, client, test, bench):
+            command.add_argument("arguments", nargs=argparse.REMAINDER)
+    return parser
+
+
+def up(_: argparse.Namespace) -> int:
+    if not session.is_ours():
+        lifecycle.up(say)
+    say("it is up; use it by: python -m cluster kubectl …; make cluster-down takes it down")
+    return 0
+
+
+def down(told: argparse.Namespace) -> int:
+    lifecycle.down(say, force=told.force)
+    return 0
+
+
+def status(_: argparse.Namespace) -> int:
+    """Say who has a cluster; fail if nobody has."""
+    if not lock.is_held():
+        print("no cluster is up")
+        return 1
+    print(f"a cluster is up: {lock.describe(lock.holder())}")
+    print(inside.kubectl("get", "nodes,pods,services", "--all-namespaces", "-o", "wide"))
+    return 0
+
+
+def installed(_: argparse.Namespace) -> int:
+    install.everything(say)
+    return 0
+
+
+def kubectl(told: argparse.Namespace) -> NoReturn:
+    _become(*inside.in_client("kubectl", *told.arguments))
+
+
+def client(told: argparse.Namespace) -> NoReturn:
+    _become(*inside.in_client(*(told.arguments or [os.environ.get("SHELL", "sh")])))
+
+
+def test(told: argparse.Namespace) -> int:
+    return session.run_tests(told.arguments, say)
+
+
+def bench(told: argparse.Namespace) -> int:
+    return session.run_bench(told.arguments, say)
+
+
+def conformance(told: argparse.Namespace) -> int:
+    return suite.conformance(told, say)
+
+
+def _become(*command: str) -> NoReturn:
+    """Go on as this command, with its input, output and exit status."""
+    os.execvpe(command[0], command, inside.environment())
+
+
+def say(line: str) -> None:
+    print(f"[{time.monotonic() - _began:5.0f} s] {line}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

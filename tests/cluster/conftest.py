@@ -1,0 +1,35 @@
+"""Fixtures of tests in a real cluster: `make cluster-test` brings it up and runs them where test clients are."""
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from cluster import layout, objects
+from cluster.api import Api
+from cluster.lab import Lab
+
+_turn = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave these tests out where there is no cluster."""
+    if os.environ.get("KUBECONFIG") != str(layout.ADMIN):
+        for item in items:
+            if "tests/cluster/" in str(item.path):
+                item.add_marker(pytest.mark.skip(reason="needs a cluster: make cluster-test"))
+
+
+@pytest.fixture(scope="session")
+def api() -> Api:
+    return Api()
+
+
+@pytest.fixture
+def lab(api: Api) -> Iterator[Lab]:
+    """Have a namespace."""
+    name = f"test-{os.getpid()}-{next(_turn)}"
+    api.create("/api/v1/namespaces", objects.namespace(name))
+    yield Lab(api, name)
+    api.delete(f"/api/v1/namespaces/{name}")

@@ -1,0 +1,73 @@
+"""Pods of a Gateway come and go."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from cluster import install, objects
+from cluster.api import Api
+from cluster.lab import Lab, until
+from cluster.traffic import Target, ask, probe, traffic
+
+PARAMETERS = "/apis/gateway.varnish-software.com/v1alpha1/gatewayclassparameters/two-replicas"
+CLASS = f"/apis/gateway.networking.k8s.io/v1/gatewayclasses/{install.CLASS}"
+
+
+@pytest.fixture
+def two_replicas(api: Api) -> Iterator[None]:
+    """Have two pods for each Gateway."""
+    api.apply(
+        PARAMETERS,
+        {
+            "apiVersion": "gateway.varnish-software.com/v1alpha1",
+            "kind": "GatewayClassParameters",
+            "metadata": {"name": "two-replicas"},
+            "spec": {"replicas": 2},
+        },
+    )
+    ref = {"group": "gateway.varnish-software.com", "kind": "GatewayClassParameters", "name": "two-replicas"}
+    api.merge(CLASS, {"spec": {"parametersRef": ref}})
+    yield
+    api.merge(CLASS, {"spec": {"parametersRef": None}})
+    api.delete(PARAMETERS)
+
+
+def ready_endpoints(lab: Lab, service: str) -> set[str]:
+    """Return the names of pods that new connections are sent to."""
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{lab.namespace}/endpointslices"
+    slices = lab.api.get(f"{path}?labelSelector=kubernetes.io/service-name%3D{service}")["items"]
+    return {
+        endpoint["targetRef"]["name"]
+        for found in slices
+        for endpoint in found.get("endpoints") or []
+        if endpoint["conditions"].get("ready")
+    }
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("two_replicas")
+async def test_a_deleted_pod_takes_no_request_with_it(lab: Lab):
+    """New connections find the other pod; what is on its way is answered."""
+    lab.echo("echo")
+    address = lab.gateway()
+    until(lambda: len(ready_endpoints(lab, "gateway")) == 2, "two pods are ready")
+    lab.put(objects.route("route", lab.namespace, gateway="gateway", host="a.test", service="echo"))
+    target, slow = Target(address, "a.test"), Target(address, "a.test", path="/?delay=8s")
+    await probe(target)
+    connections = [await asyncio.open_connection(address, 80) for _ in range(8)]
+    waiting = [asyncio.create_task(ask(slow, streams)) for streams in connections]
+    (victim, *_) = sorted(ready_endpoints(lab, "gateway"))
+    async with traffic(target, fresh=True) as seen:
+        await asyncio.sleep(1)
+        lab.api.request("DELETE", lab.path("Pod", victim))
+        await asyncio.to_thread(until, lambda: victim not in ready_endpoints(lab, "gateway"), "its endpoint is gone")
+        gone = time.monotonic()
+        await asyncio.to_thread(until, lambda: lab.get("Pod", victim) is None, "the pod is gone")
+    assert not seen.errors_since(gone)
+    assert set(seen.statuses) == {200}
+    answers = await asyncio.gather(*waiting)
+    assert [status for status, _, _ in answers] == [200] * len(answers)
+    for _, writer in connections:
+        writer.close()

@@ -1,0 +1,74 @@
+"""Changes of routes and backends while clients ask without pause: nobody sees an error."""
+
+import asyncio
+import itertools
+from collections import Counter
+
+import pytest
+
+from cluster import objects
+from cluster.lab import Lab
+from cluster.traffic import Target, probe, traffic
+
+ROUTES = 500
+SWITCHES = 200
+ROLLS = 10
+
+
+def switched_to(lab: Lab, service: str) -> None:
+    lab.put(objects.route("route", lab.namespace, gateway="gateway", host="a.test", service=service))
+
+
+async def served(lab: Lab, service: str, host: str = "a.test") -> Target:
+    """Have a Gateway with one route that works."""
+    address = await asyncio.to_thread(lab.gateway)
+    switched_to(lab, service)
+    target = Target(address, host)
+    await probe(target)
+    return target
+
+
+@pytest.mark.timeout(600)
+async def test_a_new_route_is_not_found_until_it_is_served(lab: Lab):
+    """One after another; nothing but 404 comes before the first 200."""
+    lab.echo("echo")
+    address = lab.gateway()
+    seen: Counter[int] = Counter()
+    for number in range(ROUTES):
+        host = f"route-{number}.test"
+        lab.create(objects.route(f"route-{number}", lab.namespace, gateway="gateway", host=host, service="echo"))
+        statuses, _ = await probe(Target(address, host))
+        seen += statuses
+    assert set(seen) <= {200, 404}, seen
+    assert seen[200] == ROUTES
+
+
+@pytest.mark.timeout(600)
+async def test_a_route_that_is_switched_between_services_never_fails(lab: Lab):
+    lab.echo("one")
+    lab.echo("two")
+    target = await served(lab, "one")
+    async with traffic(target) as seen:
+        for service in itertools.islice(itertools.cycle(["two", "one"]), SWITCHES):
+            before = seen.services[service]
+            await asyncio.to_thread(switched_to, lab, service)
+            async with asyncio.timeout(30):
+                while seen.services[service] == before:
+                    await asyncio.sleep(0.005)
+    assert not seen.failures
+    assert set(seen.statuses) == {200}, seen.statuses
+
+
+@pytest.mark.timeout(900)
+async def test_backends_that_are_rolled_never_fail_a_request(lab: Lab):
+    """Each time every pod of the Deployment is replaced by a new one."""
+    lab.echo("echo", replicas=2)
+    target = await served(lab, "echo")
+    async with traffic(target) as seen:
+        for turn in range(ROLLS):
+            restarted = {"template": {"metadata": {"annotations": {"turn": str(turn)}}}}
+            lab.api.merge(lab.path("Deployment", "echo"), {"spec": restarted})
+            await asyncio.to_thread(lab.rolled_out, "echo")
+    assert not seen.failures
+    assert set(seen.statuses) == {200}, seen.statuses
+    assert len(seen.pods) >= 2 * ROLLS

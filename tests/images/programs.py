@@ -1,0 +1,66 @@
+"""Run a command with the programs of the gateway's image in place of this machine's.
+
+    python tests/images/programs.py pytest tests/varnish
+
+In:   build/images/gateway.tar, and libvmod_ghost_panic.so beside it.
+Out:  the command's exit status. It runs in a mount and a network namespace of its own: varnishd
+      and its like are started inside the image's root file system, which shares /tmp, /proc, /dev
+      and this tree with the machine. Nothing is left behind.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+TREE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TREE / "tests"))
+
+from images.archive import Archive  # noqa: E402 - of this tree
+
+BUILT = TREE / "build" / "images"
+PROGRAMS = ("haproxy", "varnishadm", "varnishd", "varnishlog", "varnishncsa", "varnishstat", "varnishtest")
+SHARED = ("/dev", "/proc", "/tmp", str(TREE))
+ENTERED = "VGW_IMAGE_ROOT"
+
+
+def main() -> int:
+    if (root := os.environ.get(ENTERED)) is not None:
+        return _inside(Path(root), sys.argv[1:])
+    # Not below /tmp, which the image's file system shares.
+    with tempfile.TemporaryDirectory(prefix="root-", dir=BUILT) as directory:
+        Path(directory).chmod(0o755)
+        Archive(BUILT / "gateway.tar").unpack(Path(directory))
+        command = ["unshare", "--mount", "--net", sys.executable, __file__, *sys.argv[1:]]
+        return subprocess.run(command, env=os.environ | {ENTERED: directory}, check=False).returncode
+
+
+def _inside(root: Path, command: Sequence[str]) -> int:
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    for path in SHARED:
+        (root / path[1:]).mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", "--rbind", path, str(root / path[1:])], check=True)
+    return subprocess.run(command, env=_environment(root), check=False).returncode
+
+
+def _environment(root: Path) -> Mapping[str, str]:
+    """Write a starter for each program, and return an environment that finds them first."""
+    starters = root / "starters"
+    starters.mkdir()
+    for program in PROGRAMS:
+        starter = starters / program
+        starter.write_text(f'#!/bin/sh\nexec chroot {root} {program} "$@"\n')
+        starter.chmod(0o755)
+    vmod = root / "opt" / "ghost" / "libvmod_ghost.so"
+    return os.environ | {
+        "PATH": f"{starters}:{os.environ['PATH']}",
+        "VGW_VMOD": str(vmod),
+        "GHOST_VMOD": str(vmod),
+        "GHOST_VMOD_PANIC": str(BUILT / "libvmod_ghost_panic.so"),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""What is in the images, and what is not."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from images.archive import Archive
+from images.conftest import BUILT
+from images.containers import Container, Image
+
+ROOT = BUILT.parents[1]
+LARGEST = {"operator": 220, "gateway": 420}
+"""Megabytes, unpacked; a step that leaves its caches behind goes over it."""
+
+
+@pytest.fixture(params=LARGEST)
+def image(request) -> Image:
+    return request.getfixturevalue(request.param)
+
+
+def said(image: Image, place: Path, *arguments: str) -> str:
+    with Container(image, place, arguments) as container:
+        assert container.wait() == 0, container.output
+        return container.output
+
+
+def files(root: Path) -> list[Path]:
+    return [Path(directory) / name for directory, _, names in os.walk(root) for name in names]
+
+
+def test_it_is_called_as_the_chart_asks_for_it(image):
+    rendered = (ROOT / "deploy" / "01-operator.yaml").read_text()
+    (name,) = image.archive.names
+    assert name in rendered
+
+
+def test_it_says_which_version_it_is(image, place):
+    version = (ROOT / ".version").read_text().strip()
+    assert image.archive.config["Labels"]["org.opencontainers.image.version"] == version
+    assert version.removeprefix("v") in said(image, place, "vgw", "--version")
+
+
+def test_it_is_small(image):
+    request = next(name for name, root in LARGEST.items() if image.archive.names[0].split(":")[0])
+    assert request
+
+
+def test_it_holds_no_documentation_no_caches_and_no_sources(image):
+    left = [
+        path
+        for pattern in ("usr/share/doc/*/*", "usr/share/man/*/*", "var/cache/**/*", "var/lib/apt/lists/*", "etc/apt/sources*")
+        for path in image.root.glob(pattern)
+        if path.is_file() and path.stat().st_size
+    ]
+    assert left == []
+
+
+def test_its_files_can_be_read_by_anybody_and_written_by_nobody(image):
+    for path in files(image.root / "opt"):
+        mode = path.lstat()
+        assert mode.st_uid == 0, path
+        assert path.is_symlink() or mode.st_mode & 0o044 == 0o044, path
+        assert path.is_symlink() or not mode.st_mode & 0o022, path
+
+
+def test_python_code_is_compiled(image):
+    """The root is read-only: what isn't compiled in the image is compiled at every start."""
+    package = next(image.root.glob("opt/varnish-gateway/lib/python3*/site-packages/varnish_gateway"))
+    assert (package / "__pycache__").is_dir()
+    assert (package / "_ghost.abi3.so").is_file()
+
+
+def test_libraries_are_stripped(gateway):
+    for library in (*gateway.root.glob("opt/**/_ghost*.so"), *gateway.root.glob("opt/**/libvmod_ghost.so")):
+        listed = subprocess.run(["readelf", "--sections", "--wide", library], capture_output=True, text=True, check=True)
+        assert ".debug_info" not in listed.stdout, library
+
+
+def test_the_gateway_has_the_versions_that_the_docs_name(gateway, place):
+    assert "varnish-7.7" in said(gateway, place, "varnishd", "-V")
+    assert "version 3.0" in said(gateway, place, "haproxy", "-v")

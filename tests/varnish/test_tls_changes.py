@@ -1,0 +1,230 @@
+"""Certificates change while HAProxy serves, and whatever is refused leaves those that serve."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+
+import pytest
+
+from varnish import talk
+from varnish.chaperonelab import ask, heard, must_serve, port_of, until_heard
+from varnish.load import under_load
+from varnish.loopback import free_port
+from varnish.tlslab import Pair, both, certificate_of, finish, https, make_pair, pair, secure, tls
+from varnish_gateway import errors
+from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.chaperone.tls import events
+from varnish_gateway.ir import Tls
+
+TEA = {"tea": frozenset(["tea"])}
+
+
+@pytest.fixture
+async def serving(origins):
+    async with https(origins) as (plane, port):
+        yield plane, port
+
+
+class Handshakes:
+    """Connects anew, again and again, as clients do who come for the first time."""
+
+    def __init__(self, port: int, name: str = "tea") -> None:
+        self._where = secure(port, name)
+        self.seen: list[bytes] = []
+        self.failed: list[str] = []
+
+    async def forever(self) -> None:
+        while True:
+            try:
+                await self._once()
+            except OSError as error:
+                self.failed.append(repr(error))
+                await asyncio.sleep(0.01)  # not a wait for anything: a gap is not to be hammered
+
+    async def _once(self) -> None:
+        reader, writer = await talk.connect(self._where)
+        try:
+            self.seen.append(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+            writer.write(b"GET / HTTP/1.1\r\nHost: tea\r\nConnection: close\r\n\r\n")
+            answer = await reader.read()
+            if not answer.startswith(b"HTTP/1.1 200"):
+                self.failed.append(repr(answer[:100]))
+        finally:
+            writer.transport.abort()
+
+
+@contextlib.asynccontextmanager
+async def attended(port):
+    """Clients that stay and clients that come anew; whoever fails, fails the test."""
+    newcomers = Handshakes(port)
+    task = asyncio.create_task(newcomers.forever())
+    try:
+        async with under_load(secure(port), TEA, connections=3) as load:
+            yield newcomers
+    finally:
+        await finish(task)
+    assert (load.failed, load.wrong, newcomers.failed) == ([], [], [])
+    assert load.answered > 10
+    assert len(newcomers.seen) > 10
+
+
+async def test_200_rotations_under_load_fail_nobody(serving):
+    plane, port = serving
+    pairs = [pair("tea", number) for number in range(5)]
+    async with attended(port) as newcomers:
+        for _, one in zip(range(200), itertools.cycle(pairs[1:] + pairs[:1]), strict=False):
+            await must_serve(plane, Change(tls=tls(port, (one, ["tea"]))))
+            await asyncio.sleep(0)
+    assert await certificate_of(port, "tea") == pairs[0].der
+    assert {one.der for one in pairs} == set(newcomers.seen)
+    assert sum(event.replaced for event in heard(plane, events.CertificatesChanged)) > 100
+    assert not heard(plane, events.HaproxyReloaded)
+
+
+async def test_certificates_come_and_go_without_a_reload(serving):
+    plane, port = serving
+    tea, coffee, wild = pair("tea"), pair("coffee"), pair("*.example.com")
+    await must_serve(plane, Change(tls=tls(port, (tea, ["tea"]), (coffee, ["coffee"]), (wild, ["*.example.com"]))))
+    assert await certificate_of(port, "coffee") == coffee.der
+    assert await certificate_of(port, "a.example.com") == wild.der
+    # The default becomes another one, a name moves, one goes.
+    await must_serve(plane, Change(tls=tls(port, (coffee, ["coffee"]), (tea, ["tea", "milk"]))))
+    assert await certificate_of(port, "nobody") == coffee.der
+    assert await certificate_of(port, "milk") == tea.der
+    assert await certificate_of(port, "a.example.com") == coffee.der
+    assert not heard(plane, events.HaproxyReloaded)
+    await restarts_the_same(plane, port, {"coffee": coffee, "milk": tea, "a.example.com": coffee})
+
+
+async def restarts_the_same(plane, port, wanted):
+    """Start HAProxy anew: what is on disk is what serves."""
+    os.kill(plane.front.serving.pid, signal.SIGKILL)
+    await until_heard(plane, events.HaproxyBack)
+    for name, one in wanted.items():
+        assert await certificate_of(port, name) == one.der
+
+
+async def test_ports_and_authorities_change_by_a_reload_that_fails_nobody(origins):
+    other = free_port()
+    async with https(origins, more_ports=[other]) as (plane, port):
+        plain = tls(port, (pair("tea"), ["tea"]))
+        async with attended(port):
+            for number in range(10):
+                more = tls(other, (pair("tea", number % 2), ["tea"]), clients=f"authority {number % 2}")
+                await must_serve(plane, Change(tls=both(plain, more)))
+                await must_serve(plane, Change(tls=plain))
+        assert len(heard(plane, events.HaproxyReloaded)) == 20
+        with pytest.raises(ConnectionRefusedError):
+            await certificate_of(other, "tea")
+
+
+def bad_certificates():
+    tea, other = pair("tea"), pair("tea", 1)
+    yield "a key of another certificate", tea.certificate + other.key, "key values mismatch"
+    yield "no key", tea.certificate, "has 0 private keys"
+    yield "two keys", tea.content + other.key, "has 2 private keys"
+    yield "no certificate", tea.key, "has no certificate"
+    yield "nothing", b"", "has no certificate"
+    yield "a megabyte", tea.content + b"# " + b"x" * (1 << 20), "256000 are the most"
+    yield "damaged", tea.content.replace(b"\nMII", b"\nAII", 1), "is refused by OpenSSL"
+    yield "a short key", make_pair("tea", kind="rsa1024").content, "key too small"
+
+
+@pytest.mark.parametrize(("content", "reason"), [pytest.param(*bad[1:], id=bad[0]) for bad in bad_certificates()])
+async def test_a_certificate_that_cannot_be_used_leaves_the_last_good(serving, content, reason):
+    plane, port = serving
+    coffee = pair("coffee")
+    before = plane.served.tls
+    outcome = await plane.apply(Change(tls=tls(port, (content, ["tea"]), (coffee, ["coffee"]))))
+    (problem,) = outcome.problems
+    assert isinstance(problem, errors.TlsRefused)
+    assert str(problem).startswith(f"certificate of tea on port {port} ")
+    assert reason in str(problem)
+    assert plane.served.problems == (str(problem),)
+    assert (plane.served.ready, plane.served.up_to_date, plane.served.tls) == (True, False, before)
+    assert await certificate_of(port, "tea") == pair("tea").der
+    assert await certificate_of(port, None) == pair("tea").der
+    assert await certificate_of(port, "coffee") == coffee.der
+    assert len(heard(plane, events.TlsFailed)) == 1
+
+    await must_serve(plane, Change(tls=tls(port, (pair("tea", 2), ["tea"]), (coffee, ["coffee"]))))
+    assert await certificate_of(port, "tea") == pair("tea", 2).der
+    assert plane.served.problems == ()
+
+
+async def test_a_bad_certificate_from_the_start_leaves_the_others(origins):
+    port, other = free_port(), free_port()
+    async with https(origins, more_ports=[port, other]) as (plane, first):
+        good = tls(first, (pair("tea"), ["tea"]))
+        half = tls(port, (b"nonsense", ["coffee"]), (pair("milk"), ["milk"]))
+        outcome = await plane.apply(Change(tls=both(good, half, tls(other, (b"nonsense", ["*"])))))
+        assert len(outcome.problems) == 2
+        assert await certificate_of(first, "tea") == pair("tea").der
+        assert await certificate_of(port, "coffee") == pair("milk").der
+        with pytest.raises(ConnectionRefusedError):
+            await certificate_of(other, "tea")
+        assert plane.served.ready
+
+
+async def test_what_is_beside_the_blocks_reaches_nobody(serving):
+    """The admin socket takes commands after an empty line."""
+    plane, port = serving
+    one = pair("tea", 3)
+    hostile = Pair(one.certificate + b"\n\nshutdown frontend https-%d\n\n" % port, b"text\n\n\n" + one.key)
+    await must_serve(plane, Change(tls=tls(port, (hostile, ["tea"]))))
+    assert await certificate_of(port, "tea") == one.der
+
+
+@pytest.mark.parametrize("name", ["tea coffee", "tea\ncoffee", "[verify", "!tea", ""])
+async def test_names_that_are_none_reach_nobody(serving, name):
+    plane, port = serving
+    outcome = await plane.apply(Change(tls=tls(port, (pair("tea"), ["tea"]), (pair("coffee"), [name]))))
+    assert "which is not a hostname" in str(outcome.problems[0])
+    assert await certificate_of(port, "tea") == pair("tea").der
+
+
+async def test_an_expired_certificate_serves_with_a_warning(serving):
+    plane, port = serving
+    expired = make_pair("tea", days=-1)
+    await must_serve(plane, Change(tls=tls(port, (expired, ["tea"]))))
+    assert await certificate_of(port, "tea") == expired.der
+    assert [(event.names, event.port) for event in heard(plane, events.CertificateExpired)] == [("tea", port)]
+
+
+async def test_a_chain_too_long_for_the_admin_socket_comes_by_a_reload(serving):
+    plane, port = serving
+    one = pair("tea", 1)
+    chain = one.certificate + b"".join(pair("coffee", number % 3).certificate for number in range(90)) + one.key
+    assert len(chain) > 40960
+    await must_serve(plane, Change(tls=tls(port, (chain, ["tea"]))))
+    assert await certificate_of(port, "tea") == one.der
+    assert len(heard(plane, events.HaproxyReloaded)) == 1
+
+
+async def test_the_same_again_is_not_done_again(serving):
+    plane, port = serving
+    before = [*plane.bus.history]
+    await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]))))
+    assert [*plane.bus.history] == before
+
+
+async def test_the_admin_socket_that_refuses_makes_it_a_reload(serving):
+    plane, port = serving
+    # Somebody else's transaction stands in the way.
+    await plane.front.serving.admin.ask(
+        f"set ssl cert tls/{port}.default.pem", pair("milk").content.replace(b"\n\n", b"\n")
+    )
+    await must_serve(plane, Change(tls=tls(port, (pair("tea", 1), ["tea"]), (pair("coffee"), ["coffee"]))))
+    assert await certificate_of(port, "tea") == pair("tea", 1).der
+    assert await certificate_of(port, "coffee") == pair("coffee").der
+
+
+async def test_no_tls_any_more_closes_the_port(serving):
+    plane, port = serving
+    await must_serve(plane, Change(tls=Tls()))
+    with pytest.raises(ConnectionRefusedError):
+        await certificate_of(port, "tea")
+    assert (await ask(port_of(plane))).taker == "tea"
+    assert plane.served.ready

@@ -1,0 +1,79 @@
+"""The builder: buildah with a store of its own, which holds every layer.
+
+In:   a base, a Containerfile, secrets.
+Out:  images in the store, and archives of them that `ctr images import` and `podman load` take.
+"""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from shutil import copyfile
+
+from imaging.debian import Base
+
+RUN_ROOT = "/run/varnish-gateway-images"
+"""State of mounts, which must not outlive the machine's run."""
+
+
+class Buildah:
+    """Commands of buildah on one store; what it says goes to a log, and its steps to the terminal."""
+
+    def __init__(self, store: Path, log: Path) -> None:
+        self._command = ["buildah", "--root", str(store), "--runroot", RUN_ROOT]
+        self._log = log
+
+    def base(self, base: Base) -> str:
+        """Return the name of the image of one layer that a base makes."""
+        name = f"localhost/varnish-gateway-base:{base.identity}"
+        if subprocess.run([*self._command, "inspect", "--type=image", name], capture_output=True, check=False).returncode:
+            container = self._said("from", "scratch")
+            try:
+                self._run("add", "--quiet", container, str(base.archive), "/")
+                self._run("commit", "--quiet", container, name)
+            finally:
+                self._run("rm", container)
+        return name
+
+    def build(
+        self, context: Path, stage: str, name: str, *, arguments: Mapping[str, str], secrets: Mapping[str, Path]
+    ) -> None:
+        """Build one stage of images/Containerfile; steps that were run before are not run again."""
+        command = ["build", "--layers", "--pull=never", "--isolation=oci", "--network=host", "--format=docker"]
+        command += ["--file", str(context / "images" / "Containerfile"), "--target", stage, "--tag", name]
+        command += [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
+        command += [word for name, path in secrets.items() for word in ("--secret", f"id={name},src={path}")]
+        self._run(*command, str(context))
+
+    def save(self, image: str, archive: Path) -> None:
+        self._run("push", "--quiet", image, f"docker-archive:{archive}:{image}")
+
+    def copy_out(self, image: str, path: str, target: Path) -> None:
+        """Copy one file of an image."""
+        container = self._said("from", "--pull=never", image)
+        try:
+            copyfile(self._said("mount", container) + path, target)
+        finally:
+            self._run("rm", container)
+
+    def _said(self, *words: str) -> str:
+        done = subprocess.run([*self._command, *words], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"buildah {words[0]} failed: {done.stderr}")
+        return done.stdout.strip()
+
+    def _run(self, *words: str) -> None:
+        command = [*self._command, *words]
+        with (
+            self._log.open("a") as log,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as running,
+        ):
+            assert running.stdout is not None  # noqa: S101 - asked for with PIPE
+            print(f"$ {' '.join(command)}", file=log, flush=True)
+            for line in running.stdout:
+                log.write(line)
+                log.flush()
+                if " STEP " in line[:20]:
+                    print(f"  {line.rstrip()[:110]}", flush=True)
+        if running.returncode:
+            said = self._log.read_text(errors="replace")[-4000:]
+            raise RuntimeError(f"buildah {words[0]} failed:\n{said}\nthe whole is in {self._log}")
