@@ -35,9 +35,7 @@ def test_a_list_names_files_and_servers():
 def test_each_port_has_its_frontend_and_its_varnishd_socket():
     text = config([Bind(443, ("ipv4@*:443", "ipv6@[::]:443")), Bind(8443, ("ipv4@127.0.0.1:8443",))], MACHINE, 7)
     assert "frontend https-443\n  bind ipv4@*:443,ipv6@[::]:443 v6only ssl crt-list tls/443.list alpn h2" in text
-    assert (
-        "server varnishd unix@https-8443.sock send-proxy-v2 proxy-v2-options ssl,cert-cn,ssl-cipher,authority" in text
-    )
+    assert "server varnishd unix@https-8443.sock send-proxy-v2 proxy-v2-options ssl,cert-cn,ssl-cipher" in text
     assert "stats socket unix@tls/admin-7.sock mode 600 level admin" in text
     assert "verify" not in text
 

@@ -8,7 +8,7 @@ import pytest
 from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.standalone import engine as module
-from varnish_gateway.standalone.engine import MANY, Engine
+from varnish_gateway.standalone.engine import LONGEST_NAME, MANY, Engine, directory_name
 
 CAFE, OTHER = Key("Gateway", "default", "cafe"), Key("Gateway", "default", "other")
 
