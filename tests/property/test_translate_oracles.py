@@ -36,7 +36,7 @@ def attaches(world: Changes, gateway: api.Gateway, listener, route: api.HTTPRout
         for ref in route.spec.parent_refs
     )
     servable = any(
-        rule.timeouts is None and all(match.path.type != "RegularExpression" for match in rule.matches)
+        rule.session_persistence is None and all(match.path.type != "RegularExpression" for match in rule.matches)
         for rule in route.spec.rules
     )
     return (
