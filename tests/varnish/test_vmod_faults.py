@@ -95,6 +95,7 @@ def test_too_many_headers_fail_one_request(tea):
     [
         ("recv", {500, 503}),
         ("changed", {500, 503}),
+        ("websocket", {500, 503}),
         ("admin", {500, 503}),
         ("rule", {500, 503}),
         ("fetch", {503}),

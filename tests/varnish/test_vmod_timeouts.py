@@ -150,3 +150,17 @@ def test_an_endpoint_that_can_not_be_reached_costs_its_share_of_time(serve):
         answered, seconds = timed(serve(hole, timeouts=within(request=300)))
     assert answered.status in {503, 504}
     assert seconds < 0.9
+
+
+def test_a_body_in_time_goes_through_every_filter(serve):
+    text = b"<html>" + b"plain text that is long enough to be worth it " * 5000
+    with Scripted(answer(200, text, headers=["Cache-Control: max-age=60"])) as good:
+        lab = serve(good, timeouts=within(request=20_000, backend_request=10_000))
+        lab.load_vcl("""
+            sub vcl_recv { return (hash); }
+            sub vcl_backend_response { set beresp.do_gzip = true; set beresp.do_esi = true; }
+        """)
+        assert {lab.get("/page").body for _ in range(3)} == {text}
+        assert lab.get("/other", headers=[("Accept-Encoding", "gzip")]).header("content-encoding") == "gzip"
+        lab.load_vcl()
+        assert len(good.requests) == 2

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ghost_core::{is_idempotent, Retry};
+use ghost_core::{is_idempotent, Retry, Rule};
 
 use crate::attempt::{Attempts, Ended};
 use crate::drain;
@@ -37,64 +37,106 @@ const HOLD_DOWN: Duration = Duration::from_millis(260);
 /// `ctx` is the context of a fetch task.
 pub unsafe fn run(ctx: Ctx, endpoints: &[Arc<Native>], task: &mut FetchTask) -> c_int {
     let target = task.target.clone();
-    let rule = target.as_ref().map(|target| &target.rule);
-    // SAFETY: the busyobj of a fetch task is this thread's.
-    let (mut attempts, patience) = unsafe {
-        let patience = rule.map(|rule| Patience::of(&rule.timeouts, ctx));
-        (Attempts::new(ctx), patience.unwrap_or_default())
-    };
-    let mut retries =
-        Retries { retry: rule.and_then(|rule| rule.retry.as_ref()), patience, made: 0 };
+    // SAFETY: as promised by the caller.
+    let mut course = unsafe { Course::new(ctx, target.as_ref().map(|target| &*target.rule)) };
     let mut round = Round::new(endpoints);
     loop {
-        // SAFETY: the context is that of this fetch.
+        // SAFETY: as promised by the caller.
         let Some(native) = (unsafe { round.next(ctx) }) else {
-            // Everybody was asked. A retry is used up only by those who can be reached.
-            let goes_on = match round.outcome {
-                Outcome::NobodyAsked => false,
-                Outcome::NobodyReached => retries.made_after(HOLD_DOWN),
-                Outcome::SomebodyReached => true,
-            };
-            if !goes_on {
+            if !course.goes_on_after(&round) {
                 break;
             }
             round = Round::new(endpoints);
             continue;
         };
-        let until = patience.end_of_attempt();
         // Before the attempt: once it has succeeded, nothing that could panic may stand
         // between it and the return, for only `finish` gives the connection back.
-        task.serve_from(Arc::clone(native), attempts.earlier_bytes());
-        let ended = attempts.run(native, until);
-        round.note(ended);
-        let again = match ended {
-            Ended::Answered(status) => match retries.instead_of(status, &attempts) {
-                Some(pause) => {
-                    attempts.discard(native);
-                    retries.wait(pause);
-                    true
-                }
-                None => {
-                    if let Some(until) = until {
-                        // SAFETY: the response has begun.
-                        unsafe { drain::until(ctx, until) };
-                    }
-                    return 0;
-                }
-            },
-            Ended::Unsent | Ended::Unreachable => !round.takes_too_long() && !patience.is_over(),
-            Ended::Broken | Ended::TimedOut => {
-                // SAFETY: the context is that of this fetch.
-                let harmless = attempts.can_repeat() && unsafe { is_harmless(ctx) };
-                harmless && retries.made_after(Duration::ZERO)
-            }
-        };
-        if !again {
-            break;
+        task.serve_from(Arc::clone(native), course.attempts.earlier_bytes());
+        match course.ask(native, &mut round) {
+            Next::Served => return 0,
+            Next::Another => {}
+            Next::Nobody => break,
         }
     }
-    attempts.give_up(patience.is_over());
+    course.attempts.give_up(course.patience.is_over());
     -1
+}
+
+/// What follows an attempt.
+enum Next {
+    Served,
+    Another,
+    Nobody,
+}
+
+impl Next {
+    fn another_if(condition: bool) -> Self {
+        if condition {
+            Self::Another
+        } else {
+            Self::Nobody
+        }
+    }
+}
+
+struct Course<'r> {
+    ctx: Ctx,
+    attempts: Attempts,
+    patience: Patience,
+    retries: Retries<'r>,
+}
+
+impl<'r> Course<'r> {
+    /// # Safety
+    /// `ctx` is the context of a fetch task, and stays valid.
+    unsafe fn new(ctx: Ctx, rule: Option<&'r Rule>) -> Self {
+        // SAFETY: as promised by the caller; the busyobj of a fetch task is this thread's.
+        unsafe {
+            let patience = rule.map(|rule| Patience::of(&rule.timeouts, ctx)).unwrap_or_default();
+            let retry = rule.and_then(|rule| rule.retry.as_ref());
+            let retries = Retries { retry, patience, made: 0 };
+            Self { ctx, attempts: Attempts::new(ctx), patience, retries }
+        }
+    }
+
+    /// Ask one endpoint.
+    fn ask(&mut self, native: &Native, round: &mut Round<'_>) -> Next {
+        let until = self.patience.end_of_attempt();
+        let ended = self.attempts.run(native, until);
+        round.note(ended);
+        match ended {
+            Ended::Answered(status) => {
+                if let Some(pause) = self.retries.instead_of(status, &self.attempts) {
+                    self.attempts.discard(native);
+                    self.retries.wait(pause);
+                    return Next::Another;
+                }
+                if let Some(until) = until {
+                    // SAFETY: the response has begun.
+                    unsafe { drain::until(self.ctx, until) };
+                }
+                Next::Served
+            }
+            Ended::Unsent | Ended::Unreachable => {
+                Next::another_if(!round.takes_too_long() && !self.patience.is_over())
+            }
+            Ended::Broken | Ended::TimedOut => {
+                // SAFETY: the context is that of this fetch.
+                let harmless = self.attempts.can_repeat() && unsafe { is_harmless(self.ctx) };
+                Next::another_if(harmless && self.retries.made_after(Duration::ZERO))
+            }
+        }
+    }
+
+    /// Whether everybody is to be asked again. A retry is used up only by those who can be
+    /// reached.
+    fn goes_on_after(&mut self, round: &Round<'_>) -> bool {
+        match round.outcome {
+            Outcome::NobodyAsked => false,
+            Outcome::NobodyReached => self.retries.made_after(HOLD_DOWN),
+            Outcome::SomebodyReached => true,
+        }
+    }
 }
 
 /// Whether nothing happens twice if the request is carried out twice.

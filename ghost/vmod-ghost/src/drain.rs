@@ -111,10 +111,8 @@ unsafe extern "C" fn pull(
                 return Some(sys::VFP_Suck(vfc, to, length));
             };
             let left = kept.moment.checked_duration_since(Instant::now())?;
-            sys::VTCP_set_read_timeout(
-                *(*kept.htc).rfd,
-                left.as_secs_f64().clamp(0.001, kept.between_bytes),
-            );
+            let wait = left.as_secs_f64().min(kept.between_bytes).max(0.001);
+            sys::VTCP_set_read_timeout(*(*kept.htc).rfd, wait);
             Some(sys::VFP_Suck(vfc, to, length))
         }
     })

@@ -98,7 +98,9 @@ unsafe extern "C" fn get_headers(ctx: Ctx, director: sys::VCL_BACKEND) -> c_int 
             let Some(bereq) = Http::new((*(*ctx).bo).bereq) else { return -1 };
             let answer = (synthetic.0)(ctx, &bereq);
             // What ghost itself answers is not kept; `response()` sees to that.
-            FetchTask::remember(ctx).map(|task| task.synthetic = true);
+            if let Some(task) = FetchTask::remember(ctx) {
+                task.synthetic = true;
+            }
             let with_body = bereq.method() != b"HEAD" && !answer.body.is_empty();
             match put_answer(&mut *(*ctx).bo, &answer, with_body) {
                 Ok(()) => 0,

@@ -132,7 +132,7 @@ pub struct Filters {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Cors {
-    /// Lower case: "*", or scheme://host[:port] whose host may be "*" or begin with "*.".
+    /// Lower case: "*", or `scheme://host[:port]` whose host may be "*" or begin with "*.".
     #[serde(default)]
     pub origins: Vec<String>,
     /// Methods that pages may use; "*" alone is any.

@@ -154,7 +154,8 @@ proptest! {
     fn nobody_is_told_of_another_origin(origin in "\\PC*") {
         let some = cors(r#"{"origins": ["https://a.org", "https://*.b.org"], "credentials": true}"#);
         for line in answer(&some, &origin) {
-            prop_assert!(line == format!("Allow-Origin: {origin}") || line == "Allow-Credentials: true");
+            let same = format!("Allow-Origin: {origin}");
+            prop_assert!([same.as_str(), "Allow-Credentials: true"].contains(&line.as_str()));
         }
     }
 }
