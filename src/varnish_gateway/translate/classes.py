@@ -29,6 +29,8 @@ FEATURES = tuple(
         (
             "Gateway",
             "GatewayAddressEmpty",
+            "GatewayFrontendClientCertificateValidation",
+            "GatewayFrontendClientCertificateValidationInsecureFallback",
             "GatewayHTTPListenerIsolation",
             "GatewayPort8080",
             "HTTPRoute",
