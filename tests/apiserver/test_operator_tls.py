@@ -223,6 +223,9 @@ def test_bad_certificates_are_the_loss_of_their_listeners_alone(lab):
     for name in names[1:]:
         until_listener(lab, name, ResolvedRefs=("False", "InvalidCertificateRef"), Programmed=("False", "Invalid"))
     assert certificate_names(lab) == {443: [("good.example.com",)]}
+    told = {one["name"]: one["conditions"] for one in lab.get("Gateway")["status"]["listeners"]}
+    (opaque,) = (c["message"] for c in told["opaque"] if c["type"] == "ResolvedRefs")
+    assert "opaque of the type kubernetes.io/tls does not exist" in opaque, "others are not even read"
     conditions = lab.conditions("Gateway")
     assert (conditions["Accepted"]["status"], conditions["Accepted"]["reason"]) == ("True", "ListenersNotValid")
 
