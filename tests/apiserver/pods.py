@@ -58,12 +58,17 @@ class Pod:
             "POD_NAME": self.name,
             "VARNISH_ADMIN_PORT": "0",
             "VARNISH_DIR": str(place / "varnish"),
-            "VARNISH_LISTEN": re.sub(r"=[^,;]*", "=127.0.0.1:0", told["VARNISH_LISTEN"]),
+            "VARNISH_LISTEN": self._sockets(told["VARNISH_LISTEN"]),
             "VARNISH_STORAGE": "malloc,16m",
             "WORK_DIR": str(place / "work"),
             "DRAIN_SECONDS": "0",
             "DRAIN_DELAY_SECONDS": "0",
         }
+
+    def _sockets(self, told: str) -> str:
+        """Return sockets at any port; those with TLS have theirs at the pod's own address."""
+        plain = re.sub(r"=[^,;]*", "=127.0.0.1:0", told)
+        return re.sub(r"(https-(\d+))=[^,;]*", rf"\1={self.address}:\2", plain)
 
     def _create(self) -> None:
         document = {

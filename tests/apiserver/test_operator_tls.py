@@ -1,7 +1,11 @@
 """Certificates: from a user's Secrets into the one that a Gateway's pods read, and what is said about them."""
 
+import contextlib
 import json
 import re
+import socket
+import ssl
+import tempfile
 import threading
 from base64 import b64decode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from cryptography import x509
 
 import certificates
 from apiserver.operatorlab import Lab
@@ -218,6 +223,9 @@ def test_bad_certificates_are_the_loss_of_their_listeners_alone(lab):
     for name in names[1:]:
         until_listener(lab, name, ResolvedRefs=("False", "InvalidCertificateRef"), Programmed=("False", "Invalid"))
     assert certificate_names(lab) == {443: [("good.example.com",)]}
+    told = {one["name"]: one["conditions"] for one in lab.get("Gateway")["status"]["listeners"]}
+    (opaque,) = (c["message"] for c in told["opaque"] if c["type"] == "ResolvedRefs")
+    assert "opaque of the type kubernetes.io/tls does not exist" in opaque, "others are not even read"
     conditions = lab.conditions("Gateway")
     assert (conditions["Accepted"]["status"], conditions["Accepted"]["reason"]) == ("True", "ListenersNotValid")
 
@@ -347,6 +355,56 @@ def test_programmed_waits_for_the_pods_to_have_the_certificates(lab, told, chape
         lab.delete("Pod", pod.name)
         server.shutdown()
         server.server_close()
+
+
+def shown(pod: Pod, name: str, port: int = 443, client: certificates.Issued | None = None) -> x509.Certificate | None:
+    """Return the certificate that a client gets to see who asks for something; None where it is turned away."""
+    context = ssl.create_default_context(cadata=ROOT.own.decode())
+    context.check_hostname = False
+    with tempfile.NamedTemporaryFile() as file, contextlib.suppress(OSError):
+        if client is not None:
+            file.write(client.crt + client.private)
+            file.flush()
+            context.load_cert_chain(file.name)
+        with (
+            socket.create_connection((pod.address, port), timeout=10) as link,
+            context.wrap_socket(link, server_hostname=name) as secure,
+        ):
+            secure.sendall(f"GET / HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n".encode())
+            if secure.recv(12).startswith(b"HTTP/1.1 "):
+                return x509.load_der_x509_certificate(secure.getpeercert(binary_form=True) or b"")
+    return None
+
+
+def curved(name: str, turn: int = 0) -> certificates.Issued:
+    """Return a certificate as usual clients take it."""
+    return ROOT.issue(name, key=certificates.curve_key(), hosts=(name, f"turn{turn}.example.com"))
+
+
+def test_pods_serve_what_the_operator_hands_them(lab):
+    """From Secrets to clients: several names, a rotation, a certificate that comes later, client certificates."""
+    www, api = curved("www.example.com"), curved("api.example.com")
+    lab.put(www.secret(lab.namespace, "www"))
+    listeners = [https(name, name, hostname=f"{name}.example.com") for name in ("www", "api")]
+    guarded = https("guarded", "www", port=8443)
+    tls = {"frontend": {"default": {}, "perPort": [{"port": 8443, "tls": validated("ca")["frontend"]["default"]}]}}
+    lab.put(certificates.config_map(lab.namespace, "ca", ROOT))
+    lab.gateway(listeners=[*listeners, guarded], tls=tls)
+    give_address(lab)
+    with Pod(lab).running() as pod:
+        lab.until(lambda: is_programmed(lab, 1), "programmed")
+        assert shown(pod, "www.example.com") == www.certificate
+        assert listener(lab, "api")["Programmed"] == ("False", "Invalid")
+        lab.put(api.secret(lab.namespace, "api"))
+        lab.until(lambda: shown(pod, "api.example.com") == api.certificate, "the certificate that came later")
+        rotated = curved("www.example.com", turn=1)
+        lab.put(rotated.secret(lab.namespace, "www"))
+        lab.until(lambda: shown(pod, "www.example.com") == rotated.certificate, "the rotated certificate")
+        lab.until(lambda: is_programmed(lab, 1), "programmed again")
+        assert shown(pod, "www.example.com", 8443) is None, "without a client certificate"
+        assert shown(pod, "www.example.com", 8443, ROOT.issue("client", key=certificates.curve_key()))
+        stranger = certificates.authority("stranger").issue("client", key=certificates.curve_key())
+        assert shown(pod, "www.example.com", 8443, stranger) is None
 
 
 # -- restarts ------------------------------------------------------------------------------------

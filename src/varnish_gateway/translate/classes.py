@@ -29,6 +29,8 @@ FEATURES = tuple(
         (
             "Gateway",
             "GatewayAddressEmpty",
+            "GatewayFrontendClientCertificateValidation",
+            "GatewayFrontendClientCertificateValidationInsecureFallback",
             "GatewayHTTPListenerIsolation",
             "GatewayHTTPSListenerDetectMisdirectedRequests",
             "GatewayPort8080",

@@ -17,6 +17,7 @@ from varnish_gateway.translate import pem
 from varnish_gateway.translate.certificates import not_permitted
 from varnish_gateway.translate.conditions import Problem, joined
 from varnish_gateway.translate.grants import Owner, granted
+from varnish_gateway.translate.listeners import NO_AUTHORITY
 
 if TYPE_CHECKING:
     from varnish_gateway.api.gateway_networking import Frontend, FrontendValidation, ObjectReference
@@ -36,7 +37,7 @@ class Clients(Struct, frozen=True):
     @property
     def refused(self) -> Problem | None:
         """Why no listener of the port can be accepted."""
-        return None if self.file else Problem("NoValidCACertificate", joined(self.problems))
+        return None if self.file else Problem(NO_AUTHORITY, joined(self.problems))
 
 
 def resolve(validation: FrontendValidation | None, owner: Owner, view: View) -> Clients | None:

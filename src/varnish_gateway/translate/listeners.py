@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 HTTP_ROUTE = RouteGroupKind(kind="HTTPRoute")
 SERVED = ("HTTP", "HTTPS")
+NO_AUTHORITY = "NoValidCACertificate"
 OPTIONS = "gateway.varnish-software.com"
 """TLS options of ours would begin with it; there are none."""
 _FAMILIES = {"HTTP": "cleartext", "HTTPS": "TLS", "TLS": "TLS"}
@@ -55,6 +56,11 @@ class Listener(Struct, frozen=True):
     @property
     def is_served(self) -> bool:
         return self.refused is None and self.unserved is None
+
+    @property
+    def has_place(self) -> bool:
+        """Whether port and hostname are its own: also while what it refers to is away, lest another one takes them."""
+        return self.refused is None or self.refused.reason == NO_AUTHORITY
 
     @property
     def family(self) -> str:

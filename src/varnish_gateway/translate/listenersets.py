@@ -154,7 +154,7 @@ def _among_others(listener: Listener, key: Key, gateway: Key, view: View) -> Lis
     if port is not None and port.holder != key and listener.family not in ("", port.family):
         message = f"port {listener.port} of {gateway} has listeners of a protocol that can't share it; choose another"
         return listeners.conflict_with_others(listener, Problem("ProtocolConflict", message))
-    if listener.refused is not None:
+    if not listener.has_place:
         return listener
     place = view.winner(gateway_hostname(gateway, listener.port, listener.protocol, listener.hostname))
     if place is None or place.holder == key:

@@ -24,7 +24,7 @@ def claims_of(of: Iterable[Listener], gateway: Key, claim: Claim, on_a_machine: 
     """Return the places that listeners of one owner take, if nobody goes before it."""
     places: dict[Key, Claim] = {}
     for listener in of:
-        if listener.refused is None:
+        if listener.has_place:
             port = listener.port
             places[machine_port(port)] = on_a_machine
             places[gateway_port(gateway, port)] = claim._replace(family=listener.family)

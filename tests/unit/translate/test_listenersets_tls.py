@@ -95,6 +95,16 @@ def test_clients_are_validated_as_the_gateway_says():
     assert told(delta, "set")[1]["Accepted"] == ("False", "NoValidCACertificate")
 
 
+def test_a_port_that_waits_for_its_authorities_is_nobody_elses():
+    """Clear text must not come where client certificates are asked for."""
+    ref = {"group": "", "kind": "ConfigMap", "name": "gone"}
+    frontend = {"default": {"validation": {"caCertificateRefs": [ref]}}}
+    plain = listener_set("set", {"name": "plain", "port": 443, "protocol": "HTTP"}, namespace="team")
+    delta = delta_of(gateway("gw", https(), tls={"frontend": frontend}, **OPEN), certificate(), plain)
+    assert delta.gateways[GW].listeners == ()
+    assert told(delta, "set")[1]["Conflicted"] == ("True", "ProtocolConflict")
+
+
 def test_room_is_given_by_precedence():
     """One that is older takes the room of one that is younger, and gives it back."""
     certificates = [certificate(name, "team", host=host) for name, host in (("a", A), ("b", B), ("c", C))]
