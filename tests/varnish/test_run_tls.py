@@ -71,7 +71,7 @@ async def test_https_serves_and_follows_its_secret(place, origins):
 
         replace(place / "secret.yaml", secret(second))
         await until_certificate(https, second)
-        # A key that does not fit: the condition names it, what served goes on.
+        # A key that does not fit: the condition names it, and plain listeners go on.
         since = len(gateway.log)
         replace(place / "secret.yaml", secret(Pair(first.certificate, second.key)))
         await gateway.said(lambda record: "InvalidCertificateRef" in record["message"], since=since)
