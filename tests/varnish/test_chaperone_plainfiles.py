@@ -15,7 +15,9 @@ from varnish import talk
 from varnish.chaperonelab import ask, slice_document, until_answer, until_header
 from varnish.loopback import free_port
 from varnish.places import replace
+from varnish.processes import descendants, program
 from varnish.talk import Answer
+from varnish.tlslab import certificate_of, pair, secure
 from varnish.waiting import until_async
 from varnish_gateway.emit.vcl import main_vcl
 
@@ -188,3 +190,48 @@ async def test_a_varnishd_left_behind_by_a_killed_chaperone_is_ended(chaperone, 
     await chaperone.start()
     await chaperone.until_ready()
     assert (await ask(chaperone.port)).status == 200
+
+
+def tls_document(port, **certificates):
+    listed = [{"file": file.replace("_", "."), "names": [name]} for file, name in certificates.items()]
+    return json.dumps({"version": 2, "ports": [{"port": port, "certificates": listed}]})
+
+
+async def test_certificates_of_a_directory_follow_every_edit_and_haproxy_ends_with_us(chaperone, origins):
+    port = free_port()
+    chaperone.environment["VARNISH_LISTEN"] += f";https-{port}=127.0.0.1:{port},https"
+    chaperone.environment["TLS_CERT_DIR"] = str(chaperone.directory / "tls")
+    chaperone.write("routing.json", routing("tea"))
+    chaperone.write_endpoints("tea", await origins.port("tea"))
+    await chaperone.start()
+    await chaperone.until_ready()
+
+    chaperone.write("tls/tea.pem", pair("tea").content.decode())
+    chaperone.write("tls/tls.json", tls_document(port, tea_pem="tea"))
+    await until_certificate(port, pair("tea"))
+    assert (await talk.ask(secure(port), "tea")).origin == "tea"
+    chaperone.write("tls/tls.json", "{half")
+    chaperone.write("tls/tea.pem", pair("tea", 1).content.decode())
+    chaperone.write("tls/tls.json", tls_document(port, tea_pem="tea"))
+    await until_certificate(port, pair("tea", 1))
+
+    left = descendants(chaperone.process.pid)
+    assert [program(pid) for pid in left].count("haproxy") == 2
+    chaperone.process.kill()
+    await chaperone.process.wait()
+    await until_async(lambda: not any(is_running(pid) for pid in left), "all end")
+
+
+async def until_certificate(port, one):
+    async def served():
+        with contextlib.suppress(OSError):
+            return await certificate_of(port, "tea") == one.der
+        return False
+
+    await until_async(served, "the certificate serves")
+
+
+def is_running(pid):
+    with contextlib.suppress(OSError):
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    return False

@@ -199,7 +199,7 @@ class DataPlane:
             generation=self._generation,
             sockets=tuple(f"{name}={address}:{port}" for name, address, port in self.supervisor.addresses),
             tls=content_hash(encode_tls(tls)) if tls is not None else None,
-            up_to_date=not problems and not self._waiting,
+            up_to_date=not problems and not self._waiting and not self.front.is_busy,
             problems=tuple(map(str, problems)),
         )
 
@@ -344,6 +344,8 @@ class DataPlane:
         """Publish when readiness is another one, or what stands against the newest configuration came or went."""
         reason = self._unready_reason()
         up_to_date = not self._problems
+        if reason and not self._told[0] and self.front.is_busy:
+            return  # it is about to say how that ends
         if (not reason, up_to_date) != self._told:
             self._told = (not reason, up_to_date)
             self.bus.publish(events.Ready(ready=not reason, reason=reason, up_to_date=up_to_date))

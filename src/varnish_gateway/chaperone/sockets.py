@@ -41,6 +41,10 @@ class Socket(NamedTuple):
     def tls(self) -> bool:
         return "https" in self.protocols
 
+    @property
+    def is_unix(self) -> bool:
+        return self.address.startswith("/")
+
 
 class Sockets(NamedTuple):
     """What varnishd serves itself, and what HAProxy serves before it."""

@@ -83,7 +83,7 @@ class Supervisor:
         wanted = Command(sockets.of_varnishd(self._layout.work_dir, self._account), extra_args)
         if not self.running:
             return await self._come_back(wanted)
-        if self._command == wanted:
+        if self._command.covers(wanted):
             return Standing(is_new=False)
         return await self._change(wanted)
 

@@ -57,6 +57,15 @@ class Command(NamedTuple):
     sockets: tuple[Socket, ...]
     extra_args: tuple[str, ...] = ()
 
+    def covers(self, wanted: "Command") -> bool:
+        """Whether a varnishd of this command does for another: a Unix socket that nobody uses any more does no harm.
+
+        So a port whose last certificate is gone, or not usable, restarts nothing.
+        """
+        unused = set(self.sockets) - set(wanted.sockets)
+        kept = tuple(socket for socket in self.sockets if socket not in unused)
+        return wanted == Command(kept, self.extra_args) and all(socket.is_unix for socket in unused)
+
 
 def arguments(settings: Settings, layout: Layout, command: Command, admin_port: int) -> list[str]:
     """Return varnishd's command line. What the user added comes last, and so wins."""

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from varnish_gateway.chaperone.settings import Settings
-from varnish_gateway.chaperone.sockets import parse_listen
+from varnish_gateway.chaperone.sockets import Socket, parse_listen
 from varnish_gateway.chaperone.varnishd import PARAMETERS, Command, arguments, end_leftover
 from varnish_gateway.chaperone.workdir import Layout
 
@@ -14,6 +14,16 @@ LAYOUT = Layout(
     varnish_dir=Path("/w/v"),
     ghost_config_path=Path("/w/ghost.json"),
 )
+
+
+def test_a_unix_socket_too_many_is_no_reason_for_a_restart():
+    plain, behind = Socket("http-80", ":80"), Socket("https-443", "/w/https-443.sock", ("PROXY",))
+    both = Command((plain, behind), ("-x",))
+    assert both.covers(both)
+    assert both.covers(Command((plain,), ("-x",)))
+    assert not Command((plain,), ("-x",)).covers(both)
+    assert not both.covers(Command((plain,), ()))
+    assert not both.covers(Command((behind,), ("-x",)))
 
 
 def test_the_command_line_has_no_vcl_and_the_users_words_last():

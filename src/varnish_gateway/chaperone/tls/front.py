@@ -77,11 +77,17 @@ class Front:
 
     async def settled(self) -> Problems:
         """Return when what is wanted serves, or with what stands against it; at once before anything can serve."""
-        if not self._is_open or self._is_ending or self._done == self._asked:
+        if self._task is not None and self._task.done():
+            self._task.result()  # raises the bug of ours that ended it
+        if not self.is_busy:
             return self.problems
         done: asyncio.Future[Problems] = asyncio.get_running_loop().create_future()
         self._waiting.append((self._asked, done))
         return await done
+
+    @property
+    def is_busy(self) -> bool:
+        return self._is_open and not self._is_ending and self._done != self._asked
 
     @property
     def ports(self) -> set[int]:
@@ -133,21 +139,23 @@ class Front:
         while True:
             await self._work.wait()
             self._work.clear()
+            asked = self._asked
+            if self._is_ending:
+                self._answer(asked)
             if not self._is_open or self._is_ending:
                 continue
-            asked = self._asked
             try:
                 problems = await self._keep()
                 self._retry_seconds = FIRST_RETRY_SECONDS
             except (errors.GatewayError, OSError) as fault:
                 problems = (fault,)
                 self._retry_later(fault)
+            self._done = asked
             self._conclude(problems)
             self._answer(asked)
 
     def _answer(self, asked: int) -> None:
         """Answer those who wait for what was asked up to now."""
-        self._done = asked
         for number, done in self._waiting:
             if number <= asked and not done.cancelled():
                 done.set_result(self.problems)

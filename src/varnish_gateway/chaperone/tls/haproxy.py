@@ -17,7 +17,7 @@ from pathlib import Path
 from varnish_gateway import errors
 from varnish_gateway.chaperone.lifeline import Lifeline
 from varnish_gateway.chaperone.tls.admin import AdminSocket
-from varnish_gateway.chaperone.tls.store import PID_FILE
+from varnish_gateway.chaperone.tls.store import MASTER_SOCKET, PID_FILE
 from varnish_gateway.emit.haproxy import CONFIG, DIRECTORY
 
 START_SECONDS = 20.0
@@ -35,9 +35,10 @@ _LEVELS = {"ALERT": logging.ERROR, "WARNING": logging.INFO}
 class Haproxy:
     """A running master."""
 
-    def __init__(self, process: Process, lifeline: Lifeline) -> None:
+    def __init__(self, process: Process, lifeline: Lifeline, master: AdminSocket) -> None:
         self._process = process
         self._lifeline = lifeline
+        self._master = master
         self._alerts: list[str] = []
         self.is_ending = False
         self._output = asyncio.create_task(self._read_output())
@@ -71,9 +72,12 @@ class Haproxy:
             await asyncio.sleep(POLL_SECONDS)
         raise errors.ChildExited(await self.exited())
 
-    def reload(self) -> None:
-        """Have a new worker that reads everything anew; the present one finishes what it has."""
-        self._process.send_signal(signal.SIGUSR2)
+    async def reload(self) -> None:
+        """Have a new worker that reads everything anew; the present one finishes what it has.
+
+        By the master's socket and not by a signal: one that comes while it starts itself anew is lost.
+        """
+        await self._master.ask("reload")
 
     def finish(self) -> None:
         """Take no new connections, end when the last one has ended."""
@@ -117,7 +121,8 @@ async def launch(work_dir: Path, admin: AdminSocket) -> Haproxy:
     await end_leftover(work_dir)
     try:
         process = await asyncio.create_subprocess_exec(
-            *_command(work_dir, "-W", "-p", str(work_dir / DIRECTORY / PID_FILE)),
+            *_command(work_dir, "-W", "-S", f"unix@{DIRECTORY}/{MASTER_SOCKET},mode,600"),
+            *("-p", str(work_dir / DIRECTORY / PID_FILE)),
             cwd=work_dir,
             stdin=DEVNULL,
             stdout=PIPE,
@@ -132,7 +137,7 @@ async def launch(work_dir: Path, admin: AdminSocket) -> Haproxy:
     except BaseException:
         process.kill()
         raise
-    haproxy = Haproxy(process, lifeline)
+    haproxy = Haproxy(process, lifeline, AdminSocket(work_dir / DIRECTORY / MASTER_SOCKET))
     try:
         await haproxy.serves(admin)
     except BaseException:

@@ -121,7 +121,7 @@ class Serving:
         admin = self._write(plan)
         try:
             await self._refuse_unless_good(plan)
-            self._haproxy.reload()
+            await self._haproxy.reload()
             await self._haproxy.serves(admin)
         except BaseException:
             self._write(self.plan)

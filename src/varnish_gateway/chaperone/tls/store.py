@@ -14,6 +14,7 @@ from varnish_gateway.emit.routing import content_hash
 
 PID_FILE = "haproxy.pid"
 """Tells a later process of a HAProxy that was left behind."""
+MASTER_SOCKET = "master.sock"
 OWNER_ONLY = 0o700
 
 
@@ -43,7 +44,7 @@ class Store:
     def forget_sockets(self, but: str) -> None:
         """Remove the admin sockets of configurations that serve no more."""
         for path in self.directory.glob("*.sock"):
-            if path.name != but:
+            if path.name not in (but, MASTER_SOCKET):
                 path.unlink(missing_ok=True)
 
     def check(self, content: bytes) -> None:

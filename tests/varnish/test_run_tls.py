@@ -1,0 +1,98 @@
+"""``vgw run`` with HTTPS listeners: certificates from Secrets in files, followed as they change."""
+
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+
+from varnish import talk
+from varnish.loopback import free_port
+from varnish.manifests import route, service
+from varnish.places import replace
+from varnish.running import running
+from varnish.tlslab import Pair, certificate_of, pair, secure
+from varnish.waiting import until_async
+
+
+def https_gateway(http: int, https: int) -> str:
+    return f"""\
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {{name: cafe}}
+spec:
+  gatewayClassName: varnish
+  listeners:
+  - {{name: http, port: {http}, protocol: HTTP}}
+  - name: https
+    port: {https}
+    protocol: HTTPS
+    hostname: tea.example.com
+    tls: {{certificateRefs: [{{name: tea}}]}}
+"""
+
+
+def secret(one: Pair) -> str:
+    def block(text: bytes) -> str:
+        return "".join(f"    {line}\n" for line in text.decode().splitlines())
+
+    return f"""\
+apiVersion: v1
+kind: Secret
+metadata: {{name: tea}}
+type: kubernetes.io/tls
+stringData:
+  tls.crt: |
+{block(one.certificate)}  tls.key: |
+{block(one.key)}"""
+
+
+async def until_certificate(port, one):
+    async def served():
+        with contextlib.suppress(OSError):
+            return await certificate_of(port, "tea.example.com") == one.der
+        return False
+
+    await until_async(served, "the certificate serves")
+
+
+async def test_https_serves_and_follows_its_secret(place, origins):
+    http, https = free_port(), free_port()
+    first, second = pair("tea.example.com"), pair("tea.example.com", 1)
+    (place / "gateway.yaml").write_text(https_gateway(http, https))
+    (place / "routes.yaml").write_text(
+        "---\n".join([route("tea", "cafe", "tea.example.com", tea=1), service("tea", await origins.port("tea"))])
+    )
+    (place / "secret.yaml").write_text(secret(first))
+    async with running(place) as gateway:
+        await gateway.programmed()
+        where = secure(https, "tea.example.com")
+        assert (await talk.ask(where, "tea.example.com")).origin == "tea"
+        assert await certificate_of(https, "tea.example.com") == first.der
+
+        replace(place / "secret.yaml", secret(second))
+        await until_certificate(https, second)
+        # A key that does not fit: the condition names it, and plain listeners go on.
+        since = len(gateway.log)
+        replace(place / "secret.yaml", secret(Pair(first.certificate, second.key)))
+        await gateway.said(lambda record: "InvalidCertificateRef" in record["message"], since=since)
+        assert (await talk.ask(http, "tea.example.com")).origin == "tea"
+        replace(place / "secret.yaml", secret(first))
+        await until_certificate(https, first)
+    told = str(gateway.log)
+    assert "PRIVATE" not in told
+    assert first.key.decode().splitlines()[1] not in told
+
+
+async def test_translate_shows_no_key(place):
+    (place / "all.yaml").write_text("---\n".join([https_gateway(80, 443), secret(pair("tea.example.com"))]))
+    shown = await _translate(place)
+    assert "- port: 443" in shown
+    assert "PRIVATE" not in shown
+
+
+async def _translate(path: Path) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "varnish_gateway", "translate", str(path)), stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    return said.decode()
