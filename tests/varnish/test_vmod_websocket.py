@@ -21,7 +21,10 @@ HANDSHAKE = (
 
 def echo(connection: socket.socket, stop: threading.Event) -> bool:
     """Upgrade, and send back whatever comes."""
-    connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+    connection.sendall(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+    )
     while not stop.is_set():
         try:
             received = connection.recv(65536)
