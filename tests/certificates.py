@@ -6,6 +6,7 @@ Out:  authorities and what they issue. The same name gives the same bytes (keys 
 """
 
 from base64 import b64encode
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
@@ -61,6 +62,7 @@ def issued(
     by: Issued | None = None,
     key: Key | None = None,
     is_authority: bool = False,
+    hosts: Sequence[str] = (),
     until: datetime = END,
     padding: int = 0,
 ) -> Issued:
@@ -75,7 +77,7 @@ def issued(
         .serial_number(int.from_bytes(sha256(f"{name} {by and by.certificate.serial_number}".encode()).digest()[:8]))
         .not_valid_before(BEGIN)
         .not_valid_after(until)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts or (name,)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
     )
     if padding:

@@ -3,7 +3,7 @@
 # quick when they are there.
 set -eu
 
-packages="varnish libvarnishapi-dev libclang-dev gcc libc6-dev pkg-config python3 curl $*"
+packages="varnish haproxy libvarnishapi-dev libclang-dev gcc libc6-dev pkg-config python3 curl $*"
 
 missing=""
 for package in $packages; do
@@ -21,6 +21,6 @@ fi
 echo "installing Debian packages:$missing"
 export DEBIAN_FRONTEND=noninteractive
 $as_root apt-get update -qq
-# A machine may forbid services to start by themselves; varnishd is started by the chaperone only.
+# A machine may forbid services to start by themselves; varnishd and HAProxy are started by the chaperone only.
 # shellcheck disable=SC2086  # the list is meant to be split
 $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null

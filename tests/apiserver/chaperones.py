@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,15 @@ from varnish import talk
 from varnish.loopback import free_port
 from varnish.running import RunningGateway
 from varnish.waiting import until_async
+from varnish_gateway.chaperone.tls.material import TLS_JSON
 from varnish_gateway.emit.manifests.access import access
 from varnish_gateway.emit.manifests.access import endpoints_binding as access_to_endpoints
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
 from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING, endpoints_binding
 from varnish_gateway.emit.routing import content_hash, shard_of
+from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.emit.vcl import main_vcl
-from varnish_gateway.ir import wire
+from varnish_gateway.ir import Tls, wire
 from varnish_gateway.kube.resources import RESOURCES, Resource
 
 NAME = "gw"
@@ -98,6 +101,13 @@ class Gateway:
     def write_shard(self, number: int, text: str) -> None:
         self.cluster.apply(f"{self.path}-{number}", _config_map({"name": f"{NAME}-vcl-{number}"}, {ROUTING: text}))
 
+    def write_secret(self, tls: Tls | None) -> None:
+        """Write certificates as the operator does; without TLS the Secret is empty."""
+        contents = {} if tls is None else {TLS_JSON: encode_tls(tls), **tls.files}
+        data = {name: b64encode(content).decode() for name, content in contents.items()}
+        document = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{NAME}-tls"}, "data": data}
+        self.cluster.apply(RESOURCES["Secret"].path(self.namespace, f"{NAME}-tls"), document)
+
     def write_endpoints(self, service: str, endpoint: wire.Endpoint, *, api_port: int | None = None) -> None:
         """Write the EndpointSlice of a Service ("namespace/name"), through another API server if told."""
         _, name = service.split("/")
@@ -125,7 +135,7 @@ class Chaperone:
     """The process, its ports and what it says."""
 
     def __init__(self, gateway: Gateway, token: str, directory: Path, **environment: str) -> None:
-        self.port, self.health = free_port(), free_port()
+        self.port, self.tls_port, self.health = free_port(), free_port(), free_port()
         self.environment = {
             "KUBECONFIG": str(gateway.cluster.kubeconfig(token)),
             "NAMESPACE": gateway.namespace,

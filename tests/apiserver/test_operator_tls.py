@@ -41,13 +41,14 @@ def sealed(lab: Lab, name: str = "gw") -> dict[str, bytes]:
 
 
 def certificate_names(lab: Lab, name: str = "gw") -> dict[int, list[tuple[str, ...]]]:
+    """Return the hostnames of listeners by port, as their certificates name them first."""
     data = sealed(lab, name)
     if "tls.json" not in data:
         return {}
     tls = msgspec.json.decode(data.pop("tls.json"), type=wire.Tls)
     named = {one.file for port in tls.ports for one in port.certificates}
     assert named | {port.clients.file for port in tls.ports if port.clients} == data.keys()
-    return {port.port: [one.names for one in port.certificates] for port in tls.ports}
+    return {port.port: [one.names[:1] for one in port.certificates] for port in tls.ports}
 
 
 def listener(lab: Lab, name: str = "https", gateway: str = "gw") -> dict[str, tuple[str, str]]:

@@ -38,14 +38,17 @@ def _parser() -> argparse.ArgumentParser:
         conformance: "run the official conformance suite",
     }
     for run, what in described.items():
-        command = commands.add_parser({installed: "install"}.get(run, run.__name__), help=what)
+        handed_on = run in (kubectl, client, test, bench)
+        # Options of a program that is run are not ours: with no prefix nothing is an option.
+        prefix = {"prefix_chars": "\0", "add_help": False} if handed_on else {}
+        command = commands.add_parser({installed: "install"}.get(run, run.__name__), help=what, **prefix)
         command.set_defaults(run=run)
-        if run is down:
+        if handed_on:
+            command.add_argument("arguments", nargs="*")
+        elif run is down:
             command.add_argument("--force", action="store_true", help="also that of another checkout")
         elif run is conformance:
             suite.add_arguments(command)
-        elif run in (kubectl, client, test, bench):
-            command.add_argument("arguments", nargs=argparse.REMAINDER)
     return parser
 
 

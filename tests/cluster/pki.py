@@ -57,7 +57,8 @@ def create(directory: Path) -> None:
     for authority in ("ca", "front-proxy-ca"):
         _key(directory, authority)
         _openssl(directory, "req", "-x509", "-new", "-key", f"{authority}.key", "-subj", f"/CN={authority}",
-                 "-days", DAYS, "-out", f"{authority}.crt")  # fmt: skip
+                 "-days", DAYS, "-addext", "keyUsage=critical,keyCertSign,digitalSignature",
+             "-out", f"{authority}.crt")  # fmt: skip
     _openssl(directory, "genrsa", "-out", "sa.key", "2048")
     _openssl(directory, "rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
     for certificate in CERTIFICATES:
@@ -71,7 +72,11 @@ def subject(certificate: Certificate) -> str:
 
 def extensions(certificate: Certificate) -> str:
     """Return the extensions as openssl reads them."""
-    lines = ["keyUsage=critical,digitalSignature", "extendedKeyUsage=serverAuth,clientAuth"]
+    lines = [
+        "keyUsage=critical,digitalSignature",
+        "extendedKeyUsage=serverAuth,clientAuth",
+        "authorityKeyIdentifier=keyid",
+    ]
     if certificate.names:
         lines.append(f"subjectAltName={','.join(certificate.names)}")
     return "\n".join(lines) + "\n"

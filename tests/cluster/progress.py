@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 _RESULT = re.compile(
     r"^\s*\x16?\s*--- (PASS|FAIL|SKIP): TestConformance/(?P<test>[^/\s]+)(?P<part>/\S+)? \((?P<took>[\d.]+)s\)"
 )
+_STEP = re.compile(r"Test Setup: (.*)")
 _WORDS = {"PASS": "passed", "FAIL": "FAILED"}
 
 
@@ -24,6 +25,8 @@ class Progress:
 
     def feed(self, line: str) -> str | None:
         """Take a line of the suite; return what to tell, if there is something."""
+        if step := _STEP.search(line):
+            return f"set-up: {step[1]}"
         found = _RESULT.match(line)
         if found is None:
             return None

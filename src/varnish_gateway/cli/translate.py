@@ -81,6 +81,7 @@ def _document(translation: Translation) -> dict[str, Any]:
                 "listen": gateway.listen,
                 "listeners": msgspec.to_builtins(gateway.listeners),
                 "routes": msgspec.to_builtins(gateway.routes),
+                **({"tls": msgspec.to_builtins(gateway.tls)} if gateway.tls else {}),
                 **({"vcl": gateway.vcl} if gateway.vcl is not None else {}),
             }
             for key, gateway in sorted(translation.gateways.items())

@@ -137,7 +137,6 @@ defaults
   mode http
   option idle-close-on-response
   http-reuse never
-  retries 3
   timeout connect 5s
   timeout http-request 10s
   timeout http-keep-alive {KEEP_ALIVE_SECONDS}s

@@ -19,6 +19,8 @@ Applied = ir.GatewayStatus | ir.GatewayClassStatus | ir.ListenerSetStatus
 
 PASSING = ("Pending", "AddressNotAssigned", "ParentNotProgrammed")
 """Reasons that are a matter of time, or said elsewhere, not of something that is wrong."""
+NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "OverlappingTLSConfig", "PartiallyInvalid")
+"""Conditions that are bad when they are true."""
 NOTHING = ir.RouteStatus(())
 
 
@@ -72,7 +74,7 @@ def told(condition: Mapping[str, Any]) -> tuple[str, str, str]:
 def _is_wrong(condition: Mapping[str, Any]) -> bool:
     if condition["reason"] in PASSING:
         return False
-    bad = "True" if condition["type"] in ("Conflicted", "OverlappingTLSConfig", "PartiallyInvalid") else "False"
+    bad = "True" if condition["type"] in NEGATIVE else "False"
     return bool(condition["status"] == bad)
 
 

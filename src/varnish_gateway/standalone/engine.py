@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from varnish_gateway.api import EndpointSlice, Key, ListenerSet, Object
+from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import Delta, GatewayStatus, ListenerSetStatus, Status
 from varnish_gateway.standalone.files import Files
 from varnish_gateway.standalone.plane import Plane
@@ -28,6 +29,8 @@ from varnish_gateway.translate import with_parent_programmed, with_programmed
 
 MANY = 20
 """More good statuses than this at once are counted in the log, not listed."""
+
+LONGEST_NAME = 48
 
 log = logging.getLogger(__name__)
 
@@ -130,9 +133,7 @@ class Engine:
                 self.planes[key].want(None, slices)
 
     def _start(self, key: Key) -> Plane:
-        # Names of namespaces hold no dot, so that this is unambiguous.
-        work_dir = self._work_dir / f"{key.namespace}.{key.name}"
-        plane = Plane(key, work_dir, self._hear, after=self._closing.get(key))
+        plane = Plane(key, self._work_dir / directory_name(key), self._hear, after=self._closing.get(key))
         plane.task.add_done_callback(self._ended)
         return plane
 
@@ -204,6 +205,13 @@ class Engine:
         for kind, count in kinds.items():
             if count > MANY:
                 log.info("%d objects of the kind %s are accepted", count, kind)
+
+
+def directory_name(key: Key) -> str:
+    """Return a name that no other Gateway has, short enough for the Unix sockets inside it."""
+    # Names of namespaces hold no dot, so that this is unambiguous.
+    whole = f"{key.namespace}.{key.name}"
+    return whole if len(whole) <= LONGEST_NAME else f"{whole[: LONGEST_NAME - 18]}..{content_hash(whole.encode())}"
 
 
 async def _drain_and_close(plane: Plane) -> None:

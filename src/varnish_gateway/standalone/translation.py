@@ -31,6 +31,7 @@ class Gateway:
     shards: tuple[bytes, ...]
     listen: str
     vcl: str | None  # None: the user VCL that belongs into it can't be had
+    tls: tuple[wire.TlsPort, ...] = ()  # which certificates end TLS where; keys stay out of this
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def translate_files(paths: Sequence[str]) -> Translation:
             shards=tuple(_shards(listeners, found.routes).values()),
             listen=varnish_listen(listeners),
             vcl=_vcl(found),
+            tls=found.tls.ports if found.tls is not None else (),
         )
     statuses = {key: status for key, status in delta.statuses.items() if status is not None}
     return Translation(changes, gateways, statuses)

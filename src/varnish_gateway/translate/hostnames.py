@@ -23,11 +23,11 @@ def intersect(listener: str, route: Sequence[str]) -> tuple[str, ...]:
 
 
 def _narrower(one: str, other: str) -> str | None:
-    if _covers(one, other):
+    if covers(one, other):
         return other
-    return one if _covers(other, one) else None
+    return one if covers(other, one) else None
 
 
-def _covers(wide: str, narrow: str) -> bool:
+def covers(wide: str, narrow: str) -> bool:
     """Return whether every name that narrow takes is taken by wide. "*." spans many labels."""
     return wide in (ANY, narrow) or (wide.startswith("*.") and narrow.removeprefix("*").endswith(wide[1:]))

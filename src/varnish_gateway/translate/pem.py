@@ -12,6 +12,7 @@ its default level of security is refused here, where it can be told to whom it c
 
 from __future__ import annotations
 
+import re
 import warnings
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -30,12 +31,14 @@ CERTIFICATE_BYTES = 64_000
 """A certificate with its chain and its key may have so many."""
 MOST_CERTIFICATES = 20
 """A chain is looked for among so many."""
+MOST_HOSTS = 100
 AUTHORITY_BYTES = 256_000
 RSA_BITS = range(2048, 8193)
 CURVES = ("secp256r1", "secp384r1", "secp521r1")
 WEAK_HASHES = ("md5", "sha1")
 FEWEST_CURVE_BITS = 224
 BEGIN = b"-----BEGIN CERTIFICATE-----"
+_HOST = re.compile(r"(?=.{1,253}$)(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _FAULTS = (Exception,)
 """What is raised about bytes of a stranger's has nothing else in common, InvalidVersion and InternalError among it."""
 
@@ -43,10 +46,11 @@ Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 
 
 class File(Struct, frozen=True):
-    """A file that is named by its content."""
+    """A file that is named by its content. ``hosts`` are the host names that a certificate is for."""
 
     name: str
     text: bytes
+    hosts: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"File({self.name})"
@@ -77,9 +81,9 @@ def authorities(text: str) -> bytes | str:
         return _pem(dict.fromkeys(found)) if found else "ca.crt holds no certificate in PEM, or a damaged one"
 
 
-def named(text: bytes, suffix: str) -> File:
+def named(text: bytes, suffix: str, hosts: tuple[str, ...] = ()) -> File:
     """Return a file with the name of its content."""
-    return File(f"{sha256(text).hexdigest()[:16]}{suffix}", text)
+    return File(f"{sha256(text).hexdigest()[:16]}{suffix}", text, hosts)
 
 
 def _joined(found: Sequence[x509.Certificate], key: Key) -> File | str:
@@ -95,7 +99,7 @@ def _joined(found: Sequence[x509.Certificate], key: Key) -> File | str:
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     except _FAULTS:
         return "tls.crt or tls.key is damaged, or of a kind that is not supported"
-    return named(_pem(chain) + private, ".pem")
+    return named(_pem(chain) + private, ".pem", _hosts(leaf))
 
 
 def _certificates(text: bytes) -> list[x509.Certificate]:
@@ -150,8 +154,19 @@ def _has_issued(issuer: x509.Certificate, issued: x509.Certificate) -> bool:
     return True
 
 
+def _hosts(leaf: x509.Certificate) -> tuple[str, ...]:
+    """Return the host names that a certificate is for, as far as a listener can have them."""
+    try:
+        found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        told = [name.lower() for name in found.get_values_for_type(x509.DNSName)]
+    except _FAULTS:
+        return ()
+    return tuple(dict.fromkeys(name for name in told if _HOST.fullmatch(name)))[:MOST_HOSTS]
+
+
 def _weakness(one: x509.Certificate) -> str | None:
     """Return what OpenSSL would not load. The signature of a self-signed one proves nothing anyway."""
+    _ = one.extensions  # raises where one of them is damaged, as OpenSSL does
     signed = one.signature_hash_algorithm
     if signed is not None and signed.name in WEAK_HASHES and not _is_self_signed(one):
         return f"a certificate in tls.crt is signed with {signed.name.upper()}; have it issued anew with SHA-256"

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from varnish_gateway.translate.listeners import Listener
     from varnish_gateway.translate.view import View
 
-ENTRY_BYTES = 100
-"""What tls.json says about a certificate, beside the hostname."""
+ENTRY_BYTES = 60
+"""What tls.json says about a certificate and each of its names, beside the name."""
 
 
 class Asked(NamedTuple):
@@ -74,12 +74,13 @@ def assemble(listeners: Iterable[Listener], material: Material) -> ir.Tls:
 
     A port's first certificate is that of the listener for any hostname, or of the first listener.
     """
-    named: dict[int, dict[str, list[str]]] = {}
+    named: dict[int, dict[str, dict[str, None]]] = {}
     files: dict[str, bytes] = {}
     secure = [listener for listener in listeners if listener.scheme == "https"]
     for listener in sorted(secure, key=lambda listener: listener.hostname != hostnames.ANY):
         for file in material.certificates[listener.id]:
-            named.setdefault(listener.port, {}).setdefault(file.name, []).append(listener.hostname)
+            names = named.setdefault(listener.port, {}).setdefault(file.name, {})
+            names.update(dict.fromkeys((listener.hostname, *_own_hosts(file, listener, secure))))
             files[file.name] = file.text
     validations = {port: clients for port, clients in material.clients.items() if port in named}
     files.update({clients.file.name: clients.file.text for clients in validations.values() if clients.file})
@@ -87,7 +88,22 @@ def assemble(listeners: Iterable[Listener], material: Material) -> ir.Tls:
     return ir.Tls(tuple(ports), files)
 
 
-def _port(port: int, certified: dict[str, list[str]], clients: Clients | None) -> wire.TlsPort:
+def _own_hosts(file: File, listener: Listener, others: Iterable[Listener]) -> Sequence[str]:
+    """Return those host names of a certificate for which its listener is the one that takes requests.
+
+    They tell the certificates of one listener apart, and reach below a wildcard, which is one label
+    deep for whoever selects certificates.
+    """
+    own = listener.hostname
+    inside = [host for host in file.hosts if host != own and hostnames.covers(own, host)]
+    if not inside:
+        return ()
+    beside = (one.hostname for one in others if one.port == listener.port)
+    narrower = [hostname for hostname in beside if hostname != own and hostnames.covers(own, hostname)]
+    return [host for host in inside if not any(hostnames.covers(one, host) for one in narrower)]
+
+
+def _port(port: int, certified: dict[str, dict[str, None]], clients: Clients | None) -> wire.TlsPort:
     shown = wire.ClientValidation(clients.file.name, clients.insecure) if clients and clients.file else None
     return wire.TlsPort(port, tuple(wire.Certificate(file, tuple(names)) for file, names in certified.items()), shown)
 
@@ -130,7 +146,8 @@ class Room:
         """Have room for a file, and for another one that it is nothing without; say whether there was."""
         new = {one.name: len(one.text) for one in (file, needed) if one and one.name not in self._taken}
         if self._left is not None:
-            left = self._left - sum(new.values()) - ENTRY_BYTES - len(hostname)
+            names = {hostname, *(host for host in file.hosts if hostnames.covers(hostname, host))}
+            left = self._left - sum(new.values()) - sum(ENTRY_BYTES + len(name) for name in names)
             if left < 0:
                 return False
             self._left = left

@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from varnish.tlslab import pair, tls
 from varnish_gateway.chaperone.dataplane import InForce
 from varnish_gateway.chaperone.ghostfiles import GhostFiles
 from varnish_gateway.chaperone.lastgood import Kept, LastGood
@@ -11,10 +12,10 @@ MILK = (wire.Endpoint(address="10.0.0.2", port=80),)
 ROUTING = {0: b'{"version":2}', 1: b'{"version":2,"shard":1,"shards":2}'}
 
 
-def in_force(pools=None, routing=None, vcl="vcl 4.1;", generation="3"):
+def in_force(pools=None, routing=None, vcl="vcl 4.1;", generation="3", certificates=None):
     files = GhostFiles()
     files.update(routing or ROUTING, pools or {"n/tea:80": TEA})
-    return InForce(vcl, files.bundle(), generation)
+    return InForce(vcl, files.bundle(), generation, certificates)
 
 
 @pytest.fixture
@@ -98,6 +99,27 @@ def test_content_that_is_damaged_is_no_configuration_and_heals(place, kind, dama
     assert last.load() is None
     last.save(in_force())
     assert LastGood(place, "n/gw").load() is not None
+
+
+def test_certificates_are_kept_for_nobody_else(place):
+    last = LastGood(place, "n/gw")
+    one, other = tls(443, (pair("tea"), ["tea"]), clients="friends"), tls(443, (pair("milk"), ["tea"]))
+    last.save(in_force(certificates=one))
+    assert LastGood(place, "n/gw").load().tls == one
+    assert {path.stat().st_mode & 0o777 for path in place.glob("*.pem")} == {0o600}
+    last.save(in_force(certificates=other))
+    assert len([*place.glob("*.pem")]) == 1
+    assert LastGood(place, "n/gw").load().tls == other
+    last.save(in_force(certificates=None))
+    assert [*place.glob("*.pem")] == []
+    assert LastGood(place, "n/gw").load().tls is None
+
+
+def test_a_damaged_certificate_is_no_configuration(place):
+    LastGood(place, "n/gw").save(in_force(certificates=tls(443, (pair("tea"), ["tea"]))))
+    (path,) = place.glob("*.pem")
+    path.write_bytes(path.read_bytes()[:-1])
+    assert LastGood(place, "n/gw").load() is None
 
 
 def test_names_of_other_places_are_not_read(place):

@@ -1,5 +1,6 @@
 import json
 
+import msgspec
 import pytest
 
 from varnish_gateway.chaperone.plainfiles import PlainFiles
@@ -115,3 +116,20 @@ def test_directories_to_watch(tmp_path):
         tmp_path / "d",
         tmp_path / "d" / "e",
     }
+
+
+def test_certificates_are_read_from_their_directory_each_time(settings, tmp_path, caplog):
+    place = tmp_path / "tls"
+    settings = msgspec.structs.replace(settings, tls_cert_dir=place)
+    files = PlainFiles(settings)
+    assert files.read().tls is None
+    place.mkdir()
+    ports = [{"port": 443, "certificates": [{"file": "tea.pem", "names": ["tea"]}]}]
+    (place / "tls.json").write_text(json.dumps({"version": 2, "ports": ports}))
+    assert files.read().tls is None
+    assert "tea.pem" in caplog.text
+    (place / "tea.pem").write_bytes(b"one")
+    assert files.read().tls.files == {"tea.pem": b"one"}
+    (place / "tea.pem").write_bytes(b"two")
+    assert files.read().tls.files == {"tea.pem": b"two"}
+    assert place in files.paths

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from varnish_gateway import errors
@@ -38,3 +40,26 @@ def test_what_is_no_address_is_named(value):
 def test_a_name_occurs_once():
     with pytest.raises(errors.BadSettings, match="a occurs twice"):
         parse_listen("a=:80;a=:81")
+
+
+def test_varnishd_has_a_unix_socket_of_the_same_name_for_tls():
+    sockets = parse_listen("https-443=:443,https;web=[::1]:8443,https")
+    assert [socket.argument for socket in sockets.of_varnishd(Path("/work"), None)] == [
+        "ghost-reload=127.0.0.1:1969,http",
+        "https-443=/work/https-443.sock,PROXY,mode=0600",
+        "web=/work/https-8443.sock,PROXY,mode=0600",
+    ]
+    assert sockets.of_varnishd(Path("/work"), "haproxy")[1].argument.endswith(",PROXY,user=haproxy,mode=0600")
+
+
+def test_a_path_too_long_for_a_unix_socket_is_named():
+    long = Path("/" + "x" * 90)
+    assert len(parse_listen(":80").of_varnishd(long, None)) == 2
+    with pytest.raises(errors.BadSettings, match=r"WORK_DIR: .* is too long"):
+        parse_listen(":443,https").of_varnishd(long, None)
+
+
+@pytest.mark.parametrize("value", ["/run/x.sock,https", "s=:0,https", "s=a b:1,https", "s=a'b:443,https"])
+def test_tls_needs_an_address_that_haproxy_takes(value):
+    with pytest.raises(errors.BadSettings, match="for https; write name=address:port,https"):
+        parse_listen(value)

@@ -4,7 +4,7 @@ from cluster.progress import Progress, expected
 
 LINES = """\
 \x16=== RUN   TestConformance
-    suite.go:500: Applying base manifests
+    suite.go:500: 2026-01-01T00:00:00Z: Test Setup: Applying base manifests
 \x16=== RUN   TestConformance/HTTPRouteSimpleSameNamespace
 \x16=== RUN   TestConformance/HTTPRouteSimpleSameNamespace/Simple_HTTP_request
 \x16        --- PASS: TestConformance/HTTPRouteSimpleSameNamespace/Simple_HTTP_request (0.02s)
@@ -20,6 +20,7 @@ def test_each_test_of_the_suite_is_one_line():
     progress = Progress(["HTTPRouteSimpleSameNamespace", "HTTPRouteWeight", "HTTPRouteMethodMatching"])
     told = [news for line in LINES if (news := progress.feed(line))]
     assert told == [
+        "set-up: Applying base manifests",
         "1 of 3: HTTPRouteSimpleSameNamespace passed (1.05 s)",
         "    FAILED HTTPRouteWeight/part",
         "2 of 3: HTTPRouteWeight FAILED (31.00 s)",

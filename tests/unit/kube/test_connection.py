@@ -1,6 +1,7 @@
 """Every way to find an API server, with real files and real certificates."""
 
 import base64
+import ssl
 import subprocess
 from pathlib import Path
 
@@ -180,3 +181,12 @@ def test_kubeconfig_counts_before_the_pod(pod):
 def test_a_pod_without_a_token_is_told_what_to_mount(tmp_path):
     with pytest.raises(BadSettings, match="automountServiceAccountToken"):
         connection({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, pod_files=tmp_path)
+
+
+# -- certificates of clusters ------------------------------------------------------------------
+
+
+def test_an_authority_without_the_newest_extensions_is_trusted(tmp_path, pem):
+    """Python 3.13 would refuse what every other client takes: an authority without key usage."""
+    config = write(tmp_path / "config", cluster={"certificate-authority": str(pem / "cert.pem")})
+    assert not connection({}, kubeconfig=config).ssl.verify_flags & ssl.VERIFY_X509_STRICT

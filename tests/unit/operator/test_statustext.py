@@ -124,6 +124,8 @@ def test_faults_are_what_a_person_should_notice():
     document = applied_status(gateway(status="False", message="why"), b"", NOW)
     assert [(c["type"], c["message"]) for c in faults(document)] == [("Accepted", "why"), ("Accepted", "")]
     assert not faults(applied_status(gateway(), b"", NOW))
+    insecure = {"type": "InsecureFrontendValidationMode", "status": "True", "reason": "x", "message": "everybody"}
+    assert faults({"conditions": [insecure]}) == [insecure]
 
 
 def test_a_count_of_listener_sets_that_are_gone_is_taken_back():

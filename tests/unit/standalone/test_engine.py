@@ -8,7 +8,7 @@ import pytest
 from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.standalone import engine as module
-from varnish_gateway.standalone.engine import MANY, Engine
+from varnish_gateway.standalone.engine import LONGEST_NAME, MANY, Engine, directory_name
 
 CAFE, OTHER = Key("Gateway", "default", "cafe"), Key("Gateway", "default", "other")
 
@@ -185,3 +185,11 @@ async def test_a_fault_of_ours_in_a_plane_ends_everything(engine):
 async def test_a_path_that_is_not_there(tmp_path):
     with pytest.raises(errors.BadSettings):
         Engine([str(tmp_path / "nowhere")], tmp_path)
+
+
+def test_long_names_get_short_directories_of_their_own():
+    short, long, longer = (Key("Gateway", "n", "g" * count) for count in (40, 60, 61))
+    names = [directory_name(key) for key in (short, long, longer)]
+    assert names[0] == f"n.{short.name}"
+    assert len(set(names)) == 3
+    assert max(map(len, names)) == LONGEST_NAME

@@ -88,7 +88,7 @@ async def test_everything_comes_with_the_start_and_then_only_what_changed(plane)
     (whole,) = changes()
     assert list(whole.routing) == [0]
     assert whole.vcl.startswith("vcl 4.1;")
-    assert [socket.name for socket in whole.sockets.served] == ["ghost-reload", "http-80"]
+    assert [socket.name for socket in whole.sockets.plain] == ["ghost-reload", "http-80"]
 
     plane.want(GatewayDelta(routes={KEY: None}), {})
     await until(lambda: len(plane.told) == 2)

@@ -1,7 +1,9 @@
 """What is made of certificates and keys, and what is refused. Nothing of a key is ever told."""
 
 import datetime as dt
+import ssl
 from base64 import b64encode
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -34,7 +36,7 @@ def subjects(file: File | str) -> list[str]:
 
 def test_a_certificate_its_chain_and_its_key_are_one_file_named_by_content():
     file = certificate(LEAF.crt, LEAF.private)
-    assert file == named(pem(LEAF.certificate, MIDDLE.certificate) + LEAF.private, ".pem")
+    assert file == named(pem(LEAF.certificate, MIDDLE.certificate) + LEAF.private, ".pem", ("www.example.com",))
     assert file == certificate(LEAF.crt, LEAF.private)
     assert file.name != certificate(LEAF.own, LEAF.private).name
     assert file.name.endswith(".pem")
@@ -109,6 +111,44 @@ def test_parameters_before_a_key_on_a_curve_are_passed_over():
     parameters = b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
     former = private_pem(key, PrivateFormat.TraditionalOpenSSL)
     assert certificate(leaf.crt, parameters + former) == certificate(leaf.crt, leaf.private)
+
+
+def test_the_hosts_of_a_certificate_are_those_that_a_listener_can_have():
+    hosts = ("WWW.example.com", "*.example.com", "*", "a_b.example.com", "www.example.com", "x" * 300)
+    leaf = MIDDLE.issue("www.example.com", hosts=hosts)
+    assert certificate(leaf.crt, leaf.private).hosts == ("www.example.com", "*.example.com")
+    many = MIDDLE.issue("many", hosts=[f"h{number}.example.com" for number in range(150)])
+    assert len(certificate(many.crt, many.private).hosts) == 100
+
+
+def loads(path: Path, text: bytes) -> bool:
+    """Whether OpenSSL takes a certificate for a server."""
+    path.write_bytes(text)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
+    except ssl.SSLError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [LEAF, issued("alone"), MIDDLE.issue("rsa", key=rsa_key()), MIDDLE.issue("ec", key=curve_key(ec.SECP521R1()))],
+    ids=lambda leaf: leaf.certificate.subject.rfc4514_string(),
+)
+def test_openssl_takes_what_is_served(leaf, tmp_path):
+    assert loads(tmp_path / "served.pem", certificate(leaf.crt, leaf.private).text)
+
+
+def test_openssl_refuses_what_is_refused_for_being_weak(tmp_path):
+    root = authority("root", key=rsa_key())
+    for leaf in (
+        MIDDLE.issue("short", key=rsa_key(1024)),
+        with_sha1(root.issue("weak")),
+        with_sha1(root.issue("middle", key=rsa_key(2048, 1), is_authority=True)).issue("below"),
+    ):
+        assert isinstance(certificate(leaf.crt, leaf.private), str)
+        assert not loads(tmp_path / "weak.pem", leaf.crt + leaf.private)
 
 
 # -- what is refused ----------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_a_listener_with_a_certificate():
     world = World(gateway("gw", https()), certificate())
     (port,) = world.tls.ports
     assert (port.port, port.clients) == (443, None)
-    assert world.names() == [("*",)]
+    assert world.names() == [("*", "www.example.com")]
     assert set(world.tls.files) == {port.certificates[0].file}
     assert world.listeners == (wire.Listener(name="https", socket="https-443", port=443, scheme="https"),)
     assert world.listener() == SERVED
@@ -94,9 +94,34 @@ def test_the_first_certificate_is_for_clients_that_name_nobody():
         gateway("gw", specific, https("b", "two", hostname="*.example.com"), https("c", "three", "one")),
         *(certificate(name, host=name) for name in ("one", "two", "three")),
     )
-    assert world.names() == [("*",), ("*", "a.example.com"), ("*.example.com",)]
+    assert world.names() == [("*", "three"), ("*", "one", "a.example.com"), ("*.example.com",)]
     assert world.put(gateway("gw", specific, https("b", "two", hostname="*.example.com"))).gateways[GW].tls
     assert world.names() == [("a.example.com",), ("*.example.com",)]
+
+
+def hosting(name: str, *hosts: str) -> api.Object:
+    return api.decode(ROOT.issue(hosts[0], hosts=hosts).secret("default", name))
+
+
+def test_the_certificates_of_one_listener_are_told_apart_by_the_hosts_that_they_are_for():
+    world = World(
+        gateway("gw", https("any", "a", "b"), https("wild", "c", hostname="*.example.com")),
+        hosting("a", "a.org", "www.example.com", "*.example.com"),
+        hosting("b", "b.org", "*.b.org"),
+        hosting("c", "*.deep.example.com", "example.com", "a.org", "*.example.com"),
+    )
+    assert world.names() == [
+        ("*", "a.org"),
+        ("*", "b.org", "*.b.org"),
+        ("*.example.com", "*.deep.example.com"),
+    ]
+
+
+def test_a_listener_of_another_port_is_in_nobodys_way():
+    world = World(
+        gateway("gw", https("any", "a"), https("other", "a", hostname="a.org", port=8443)), hosting("a", "a.org")
+    )
+    assert world.names() == [("*", "a.org")]
 
 
 def test_a_listener_without_a_certificate_takes_no_other_down():

@@ -1,0 +1,52 @@
+from varnish_gateway.emit.haproxy import Bind, Clients, Machine, config, crt_list, slots
+from varnish_gateway.ir import wire
+
+ONE = wire.Certificate(file="1.pem", names=("www.example.com", "*.example.com"))
+ANY = wire.Certificate(file="2.pem", names=("*",))
+MACHINE = Machine(1000, 2)
+
+
+def test_the_first_certificate_has_a_slot_for_everybody_and_one_for_its_names():
+    (default, first), (named, second) = slots(443, [ONE])
+    assert (default.name, default.names, first) == ("443.default.pem", ("*",), ONE)
+    assert (named.names, second) == (ONE.names, ONE)
+
+
+def test_a_certificate_for_everybody_has_one_slot():
+    assert [slot.names for slot, _ in slots(443, [ANY])] == [("*",)]
+    assert [slot.names for slot, _ in slots(443, [ANY, ONE])] == [("*",), ONE.names]
+
+
+def test_slots_follow_from_names_and_not_from_content():
+    other = wire.Certificate(file="9.pem", names=ONE.names)
+    assert [slot for slot, _ in slots(443, [ONE])] == [slot for slot, _ in slots(443, [other])]
+
+
+def test_certificates_that_share_their_names_have_slots_of_their_own():
+    both = slots(443, [ONE, wire.Certificate(file="9.pem", names=ONE.names)])
+    assert len({slot.name for slot, _ in both}) == 3
+
+
+def test_a_list_names_files_and_servers():
+    default, named = (slot for slot, _ in slots(443, [ONE]))
+    assert crt_list([default, named]) == f"tls/443.default.pem *\ntls/{named.name} www.example.com *.example.com\n"
+
+
+def test_each_port_has_its_frontend_and_its_varnishd_socket():
+    text = config([Bind(443, ("ipv4@*:443", "ipv6@[::]:443")), Bind(8443, ("ipv4@127.0.0.1:8443",))], MACHINE, 7)
+    assert "frontend https-443\n  bind ipv4@*:443,ipv6@[::]:443 v6only ssl crt-list tls/443.list alpn h2" in text
+    assert "server varnishd unix@https-8443.sock send-proxy-v2 proxy-v2-options ssl,cert-cn,ssl-cipher" in text
+    assert "stats socket unix@tls/admin-7.sock mode 600 level admin" in text
+    assert "verify" not in text
+
+
+def test_validation_has_no_tickets_and_its_fallback_lets_everybody_in():
+    text = config([Bind(443, ("a:443",), Clients("c.pem")), Bind(444, ("a:444",), Clients("c.pem", True))], MACHINE, 1)
+    strict, insecure = (line for line in text.splitlines() if line.startswith("  bind "))
+    assert strict.endswith(" no-tls-tickets verify required ca-file tls/c.pem")
+    assert " no-tls-tickets verify optional ca-ignore-err all crt-ignore-err all ca-file tls/c.pem" in insecure
+
+
+def test_only_root_gives_the_worker_to_another_user():
+    assert "user" not in config([], MACHINE, 1)
+    assert "  user haproxy\n  group haproxy\n" in config([], Machine(1000, 2, "haproxy"), 1)

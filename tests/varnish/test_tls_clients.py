@@ -1,0 +1,168 @@
+"""Clients have to show a certificate, and no resumed session gets them around it."""
+
+import asyncio
+import contextlib
+import ssl
+import subprocess
+import sys
+
+import pytest
+
+from varnish import talk
+from varnish.chaperonelab import must_serve, user_vcl
+from varnish.loopback import free_port
+from varnish.tlslab import authority, both, certificate_of, client_pair, https, pair, secure, tls
+from varnish.waiting import until
+from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.emit.haproxy import Bind, Clients, Machine, config, crt_list, default_slot
+
+TEA = (pair("tea"), ["tea"])
+SHOWS = user_vcl(
+    """
+import proxy;
+sub vcl_deliver {
+    set resp.http.Client = proxy.client_cert_cn();
+    set resp.http.Verified = proxy.ssl_verify_result();
+    set resp.http.Shown = proxy.client_has_cert_conn();
+}"""
+)
+
+
+async def taker(port, **client):
+    """Return who answers; a handshake that fails may show only when something is read."""
+    try:
+        return (await talk.ask(secure(port, "tea", **client), "tea")).taker
+    except ssl.SSLError:
+        return 0
+
+
+async def test_only_clients_of_the_authority_come_in(origins):
+    async with https(origins, TEA, clients="friends") as (plane, port):
+        assert await taker(port, client=client_pair("friends")) == "tea"
+        assert await taker(port) == 0
+        assert await taker(port, client=client_pair("strangers")) == 0
+
+        # The authority changes: who came in before does not any more.
+        await must_serve(plane, Change(tls=tls(port, TEA, clients="strangers")))
+        assert await taker(port, client=client_pair("strangers")) == "tea"
+        assert await taker(port, client=client_pair("friends")) == 0
+        await must_serve(plane, Change(tls=tls(port, TEA)))
+        assert await taker(port) == "tea"
+
+
+async def test_certificates_rotate_on_a_port_with_validation(origins):
+    """Authorities change by a reload, certificates without one: both at run time crash HAProxy 2.6."""
+    async with https(origins, TEA, clients="friends") as (plane, port):
+        for number in range(6):
+            one, friends = pair("tea", number), ["friends", "strangers"][number // 2 % 2]
+            await must_serve(plane, Change(tls=tls(port, (one, ["tea"]), clients=friends)))
+            assert await taker(port, client=client_pair(friends)) == "tea"
+            assert await certificate_of(port, "tea", client=client_pair(friends)) == one.der
+
+
+async def test_the_insecure_fallback_lets_everybody_in_and_tells_who_it_was(origins):
+    async with https(origins, TEA, clients="friends", insecure=True) as (plane, port):
+        await must_serve(plane, Change(vcl=SHOWS))
+        told = []
+        for client in (client_pair("friends"), client_pair("strangers"), None):
+            answer = await talk.ask(secure(port, "tea", client=client), "tea")
+            told.append((answer.taker, answer.header("shown"), answer.header("verified") == "0"))
+        assert told == [("tea", "true", True), ("tea", "true", False), ("tea", "false", True)]
+
+
+async def test_authorities_that_cannot_be_used_leave_the_port_as_it_was(origins):
+    other = free_port()
+    async with https(origins, TEA, clients="friends", more_ports=[other]) as (plane, port):
+        good = tls(port, TEA, clients="friends")
+        bad = tls(port, (pair("tea", 1), ["tea"]), clients="friends")
+        name = bad.ports[0].clients.file
+        closed = tls(other, TEA, clients="friends")
+        wanted = both(bad, closed)
+        wanted.files[name] = b"nonsense"
+        outcome = await plane.apply(Change(tls=wanted))
+        assert [str(problem) for problem in outcome.problems] == [
+            f"authorities of clients on port {each}: has no certificate in PEM" for each in (port, other)
+        ]
+        assert await taker(port, client=client_pair("friends")) == "tea"
+        assert await taker(port) == 0
+        with pytest.raises(ConnectionRefusedError):
+            await certificate_of(other, "tea")
+        await must_serve(plane, Change(tls=both(good, closed)))
+        assert await taker(other, client=client_pair("friends")) == "tea"
+
+
+# -- sessions that are taken up again -------------------------------------------------------
+
+RESUME = """
+import socket, ssl, sys
+first, second, version, tickets = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4] == "True"
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+context.maximum_version = ssl.TLSVersion[version]
+if not tickets:
+    context.options |= ssl.OP_NO_TICKET
+session = None
+for port in (first, first, second):
+    try:
+        plain = socket.create_connection(("127.0.0.1", port))
+        with context.wrap_socket(plain, server_hostname="tea", session=session) as s:
+            s.sendall(b"GET / HTTP/1.1\\r\\nHost: tea\\r\\nConnection: close\\r\\n\\r\\n")
+            answer = s.recv(100)
+            print(port == second, s.session_reused, answer[9:12].decode() or "closed")
+            session = s.session
+    except OSError as error:
+        print(port == second, None, "closed")
+"""
+
+
+def resumed(open_port, closed_port, version, *, tickets=False):
+    """Take a session of one port to another; return what the second one said."""
+    argv = [sys.executable, "-c", RESUME, str(open_port), str(closed_port), version, str(tickets)]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=30).stdout.splitlines()
+    return said[-1]
+
+
+@pytest.mark.parametrize("tickets", [False, True])
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+async def test_a_session_of_another_port_does_not_skip_validation(origins, version, tickets):
+    closed = free_port()
+    async with https(origins, TEA, more_ports=[closed]) as (plane, port):
+        await must_serve(plane, Change(tls=both(tls(port, TEA), tls(closed, TEA, clients="friends"))))
+        said = await asyncio.to_thread(resumed, port, closed, version, tickets=tickets)
+        assert said == "True None closed"
+
+
+@contextlib.contextmanager
+def bare_haproxy(place, *, ours):
+    """Run HAProxy alone with two ports, of which one validates; with our settings, or without those on sessions."""
+    (place / "tls").mkdir()
+    ports = free_port(), free_port()
+    for port in ports:
+        (place / f"tls/{port}.default.pem").write_bytes(pair("tea").content)
+        (place / f"tls/{port}.list").write_text(crt_list([default_slot(port)]))
+    (place / "tls/ca.pem").write_bytes(authority("friends").certificate)
+    binds = [Bind(ports[0], (f"ipv4@127.0.0.1:{ports[0]}",))]
+    binds += [Bind(ports[1], (f"ipv4@127.0.0.1:{ports[1]}",), Clients("ca.pem"))]
+    text = config(binds, Machine(100, 1), 1)
+    if not ours:
+        text = text.replace("  tune.ssl.cachesize 0\n", "").replace(" no-tls-tickets", "")
+    (place / "tls/haproxy.cfg").write_text(text)
+    process = subprocess.Popen(["haproxy", "-f", "tls/haproxy.cfg"], cwd=place, stderr=subprocess.DEVNULL)
+    try:
+        until((place / "tls/admin-1.sock").exists, "HAProxy runs")
+        yield ports
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_without_our_settings_it_would(place):
+    """See HAProxy's defaults let a session of the open port in at the other one (503: there is no varnishd)."""
+    with bare_haproxy(place, ours=False) as ports:
+        assert resumed(*ports, "TLSv1_2") == "True True 503"
+
+
+def test_with_our_settings_it_does_not(place):
+    with bare_haproxy(place, ours=True) as ports:
+        assert resumed(*ports, "TLSv1_2") == "True None closed"
+        assert resumed(*ports, "TLSv1_3") == "True None closed"

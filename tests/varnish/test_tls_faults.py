@@ -1,0 +1,214 @@
+"""TLS when things go wrong: deaths of HAProxy, slow and hostile clients, ports that are taken, drains."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import time
+
+import h2.config
+import h2.connection
+import h2.errors
+import pytest
+
+from varnish import talk
+from varnish.chaperonelab import ask, endpoints, heard, must_serve, port_of, routing, running, until_heard
+from varnish.load import under_load
+from varnish.processes import children, program, working_in
+from varnish.tlslab import certificate_of, finish, https, pair, secure, tls
+from varnish.waiting import until_async
+from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.chaperone.events import ChildBack
+from varnish_gateway.chaperone.tls import events
+from varnish_gateway.emit.vcl import main_vcl
+
+TEA = {"tea": frozenset(["tea"])}
+BACK_SECONDS = 2.0
+
+
+@pytest.fixture
+async def serving(origins):
+    async with https(origins) as (plane, port):
+        yield plane, port
+
+
+def worker_of(plane):
+    (worker,) = [pid for pid in children(plane.front.serving.pid) if program(pid) == "haproxy"]
+    return worker
+
+
+@pytest.mark.parametrize("victim", ["worker", "master"])
+async def test_haproxy_killed_under_load_is_back_and_plain_listeners_never_notice(serving, victim):
+    plane, port = serving
+    await must_serve(plane, Change(tls=tls(port, (pair("tea", 1), ["tea"]), (pair("milk"), ["milk"]))))
+    async with under_load(port_of(plane), TEA, connections=3) as plain, under_load(secure(port), TEA, 3) as load:
+        await until_async(lambda: load.answered > 20, "there is load")
+        killed = time.monotonic()
+        os.kill(worker_of(plane) if victim == "worker" else plane.front.serving.pid, signal.SIGKILL)
+        await until_heard(plane, events.HaproxyBack)
+        answered = load.answered
+        await until_async(lambda: load.answered > answered + 20, "there is load again")
+    assert (plain.failed, plain.wrong, load.wrong) == ([], [], [])
+    assert max(began for began, _ in load.failed) < killed + BACK_SECONDS
+    (back,) = heard(plane, events.HaproxyBack)
+    assert back.seconds < BACK_SECONDS
+    assert plane.served.ready
+    assert await certificate_of(port, "tea") == pair("tea", 1).der
+    assert await certificate_of(port, "milk") == pair("milk").der
+    assert len(heard(plane, events.HaproxyExited)) == 1
+
+
+async def test_changes_while_haproxy_is_dead_come_with_its_return(serving):
+    plane, port = serving
+    os.kill(plane.front.serving.pid, signal.SIGKILL)
+    await until_heard(plane, events.HaproxyExited)
+    await must_serve(plane, Change(tls=tls(port, (pair("tea", 2), ["tea"]))))
+    assert await certificate_of(port, "tea") == pair("tea", 2).der
+
+
+async def test_a_port_that_is_taken_leaves_plain_listeners_and_is_tried_again(origins):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        async with running(f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:0,http;s=127.0.0.1:{port},https") as plane:
+            slices = endpoints("tea", await origins.port("tea"))
+            change = Change(vcl=main_vcl(), routing=routing("tea"), slices=slices, tls=tls(port, (pair("tea"), ["*"])))
+            outcome = await plane.apply(change)
+            assert f"socket s on 127.0.0.1:{port}: Address already in use" in str(outcome.problems[0])
+            assert (plane.served.ready, plane.served.reason) == (False, "HAProxy does not run")
+            assert (await ask(port_of(plane))).taker == "tea"
+            taken.close()
+            await until_async(lambda: plane.served.up_to_date, "everything is in force")
+            assert plane.served.ready
+            assert (await talk.ask(secure(port), "tea")).taker == "tea"
+
+
+async def test_while_varnishd_is_away_clients_are_told_so_at_once(serving):
+    plane, port = serving
+    async with under_load(secure(port), TEA, connections=2) as load:
+        await until_async(lambda: load.answered > 10, "there is load")
+        os.kill((await plane.admin.pid()).worker, signal.SIGKILL)
+        await until_heard(plane, ChildBack)
+        answered = load.answered
+        await until_async(lambda: load.answered > answered + 10, "there is load again")
+    assert len(load.failed) <= 2, "what it was at work on is lost"
+    assert all("503" in wrong for wrong in load.wrong)
+
+
+# -- clients that mean no good --------------------------------------------------------------
+
+
+async def test_slow_clients_do_not_starve_others(serving):
+    """Hundreds of connections that never finish their head, in plain TLS and before it."""
+    plane, port = serving
+    where = secure(port)
+    slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
+    slow += [await talk.connect(where) for _ in range(100)]
+    senders = [writer for _, writer in slow[200:]]
+    drips = asyncio.create_task(_drip(senders))
+    try:
+        async with under_load(where, TEA, connections=3) as load:
+            await until_async(lambda: load.answered > 200, "others are served")
+        assert (load.failed, load.wrong) == ([], [])
+        assert (await ask(port_of(plane))).taker == "tea"
+        # They are cut off after their time, however little they keep sending.
+        async with asyncio.timeout(20):
+            answers = await asyncio.gather(*(reader.read() for reader, _ in slow[200:]), return_exceptions=True)
+        assert all(b"408" in answer for answer in answers if isinstance(answer, bytes) and answer)
+    finally:
+        await finish(drips)
+        for _, writer in slow:
+            writer.transport.abort()
+
+
+async def _drip(writers):
+    with contextlib.suppress(ConnectionError):
+        for writer in writers:
+            writer.write(b"GET / HTTP/1.1\r\nHost: tea\r\n")
+        while True:
+            await asyncio.sleep(0.5)
+            for writer in writers:
+                writer.write(b"X: y\r\n")
+
+
+async def test_a_rapid_reset_does_not_starve_others(serving):
+    plane, port = serving
+    attack = [asyncio.create_task(_reset_forever(port)) for _ in range(2)]
+    try:
+        async with under_load(secure(port), TEA, 3) as load, under_load(port_of(plane), TEA, 3) as plain:
+            deadline = time.monotonic() + 4
+            slowest = 0.0
+            while time.monotonic() < deadline:
+                began, answered = time.monotonic(), load.answered
+                await until_async(lambda: load.answered > answered + 3, "others are served")  # noqa: B023
+                slowest = max(slowest, time.monotonic() - began)
+        assert (load.failed, load.wrong, plain.failed, plain.wrong) == ([], [], [], [])
+        assert slowest < BACK_SECONDS
+        assert all(not task.done() for task in attack), "the attack went on all the time"
+    finally:
+        await finish(*attack)
+
+
+async def _reset_forever(port):
+    """Open streams and reset them at once, on one connection after another."""
+    while True:
+        with contextlib.suppress(ConnectionError, h2.exceptions.ProtocolError):
+            reader, writer = await talk.connect(secure(port, alpn=["h2"]))
+            try:
+                await _reset_streams(reader, writer)
+            finally:
+                writer.transport.abort()
+
+
+async def _reset_streams(reader, writer):
+    connection = h2.connection.H2Connection(h2.config.H2Configuration())
+    connection.initiate_connection()
+    head = [(":method", "GET"), (":scheme", "https"), (":path", "/"), (":authority", "tea")]
+    for stream in range(1, 20001, 2):
+        connection.send_headers(stream, head, end_stream=True)
+        connection.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
+        if stream % 100 == 1:
+            writer.write(connection.data_to_send())
+            await writer.drain()
+            await asyncio.sleep(0)
+            if reader.at_eof():
+                return
+
+
+# -- the end --------------------------------------------------------------------------------
+
+
+async def test_a_drain_lets_requests_finish_and_takes_no_new_connections(serving):
+    plane, port = serving
+    reader, writer = await talk.connect(secure(port))
+    writer.write(b"POST / HTTP/1.1\r\nHost: tea\r\nContent-Length: 4\r\n\r\nab")
+    await writer.drain()
+    idle = talk.Connection(secure(port))
+    assert (await idle.ask("tea")).taker == "tea"
+    stopping = asyncio.create_task(plane.stop(10))
+    await until_async(lambda: plane.front._is_ending, "the drain has begun")
+
+    async def is_closed():
+        with contextlib.suppress(ConnectionRefusedError):
+            await certificate_of(port, "tea")
+            return False
+        return True
+
+    await until_async(is_closed, "new connections are refused")
+    # A connection that was idle gets its answer, and is asked to go.
+    assert (await idle.ask("tea")).header("connection") == "close"
+    assert not stopping.done()
+    writer.write(b"cd")
+    answer = await reader.readuntil(b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")
+    writer.transport.abort()
+    await stopping
+
+
+async def test_nobody_is_left_when_it_stops(serving):
+    plane, _ = serving
+    pids = [plane.front.serving.pid, worker_of(plane)]
+    await plane.stop(0)
+    assert not working_in(plane.settings.work_dir) & set(pids)
