@@ -14,3 +14,4 @@
 #include "vrt_obj.h"
 #include "vsa.h"
 #include "vsb.h"
+#include "vtcp.h"

@@ -32,5 +32,6 @@ class Router:
     # - winner: null (a 404), or its hostname, route (namespace/name), identity, ruleIndex, matchIndex,
     #   match (a wire.Match), rule (a wire.Rule), backends (each with pool or status, weight, probability),
     #   location (of a redirect, or null) and rewritten (target after the rule's rewrite, or null)
+    # - preflight: whether the winner's CORS answers the request itself
     # - runnersUp: what else was looked at, in order: the winner's first six fields and a reason
     def explain(self, socket: str, method: str, url: str, headers: Sequence[tuple[str, str]]) -> bytes: ...

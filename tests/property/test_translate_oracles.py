@@ -43,7 +43,7 @@ def attaches(world: Changes, owner: Owner, listener, route: api.HTTPRoute) -> bo
         for ref in route.spec.parent_refs
     )
     servable = any(
-        rule.timeouts is None and all(match.path.type != "RegularExpression" for match in rule.matches)
+        rule.session_persistence is None and all(match.path.type != "RegularExpression" for match in rule.matches)
         for rule in route.spec.rules
     )
     return (

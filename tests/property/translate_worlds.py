@@ -178,7 +178,7 @@ rules = st.builds(
     lambda refs, path, extra: {"matches": [{"path": path}], "backendRefs": refs} | extra,
     st.lists(backend_refs, min_size=1, max_size=3) | st.just([]),
     mostly({"value": "/"}, {"type": "Exact", "value": "/x"}, {"type": "RegularExpression", "value": "("}),
-    mostly({}, {"timeouts": {"request": "1s"}}),
+    mostly({}, {"sessionPersistence": {}}),
 )
 routes = st.builds(
     lambda name, namespace, parents, hostnames, ruleset, created: obj(

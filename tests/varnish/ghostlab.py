@@ -53,6 +53,7 @@ sub vcl_pipe { set bereq.backend = ghost.fetch(bereq.backend); }
 POSTAMBLE = """
 sub vcl_recv {
     if (ghost.changed()) { set req.backend_hint = ghost.recv(); }
+    if (ghost.websocket()) { return (pipe); }
     return (pass);
 }
 """
@@ -179,7 +180,7 @@ class Lab:
         shutil.copy(self._vmod, vmods / "libvmod_ghost.so")
         parameters = {"vmod_path": f"{vmods}:{varnish_vmods()}", **self._parameters}
         command = ["varnishd", "-F", "-n", str(self.directory / "varnish"), "-f", "", "-s", "malloc,64m"]
-        command += [part for name in self._sockets for part in ("-a", f"{name}=127.0.0.1:0")]
+        command += [part for name in self._sockets for part in ("-a", _listen(name))]
         command += [part for name, value in parameters.items() for part in ("-p", f"{name}={value}")]
         environment = {**os.environ, "GHOST_CONFIG_PATH": str(self.config_path), **self._environment}
         output = self._stack.enter_context((self.directory / "output").open("wb"))
@@ -287,8 +288,18 @@ class Lab:
         return processes.children(self._varnishd.pid)[-1]
 
     @property
+    def open_files(self) -> int:
+        return len(list(Path(f"/proc/{self.child}/fd").iterdir()))
+
+    @property
     def resident_bytes(self) -> int:
         return processes.kilobytes(self.child, "VmRSS") * 1024
+
+
+def _listen(name: str) -> str:
+    """Return the argument for a socket; "name,PROXY" is one behind a TLS terminator."""
+    name, comma, protocol = name.partition(",")
+    return f"{name}=127.0.0.1:0{comma}{protocol}"
 
 
 def varnish_vmods() -> str:

@@ -3,7 +3,8 @@
 In:   the name of an origin.
 Out:  a loopback port on which it answers every request with 200, its name in the header
       Echo-Service, and the request as JSON (``Seen``). Header lines that a request asks for
-      in Echo-Answer (a JSON list) are added to the answer.
+      in Echo-Answer (a JSON list) are added to the answer; Echo-Delay has it wait for so
+      many seconds, and Echo-Failures ("503 2 a-name") fail so many times by that name.
 
 ``Origins`` lives in the test's own event loop, ``Origin`` in a thread, for tests without one.
 """
@@ -13,6 +14,7 @@ import contextlib
 import json
 import threading
 from asyncio import StreamReader, StreamWriter
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Self
 
@@ -111,6 +113,7 @@ class Server:
         self._lines = tuple(lines)
         self._saw = saw
         self._address = address
+        self._failures: Counter[str] = Counter()
         self._open: dict[StreamWriter, asyncio.Task[None] | None] = {}
 
     async def start(self) -> None:
@@ -134,6 +137,7 @@ class Server:
                 while not last:
                     seen = await _read(reader)
                     self._saw(seen)
+                    await asyncio.sleep(sum(map(float, seen.values("echo-delay"))))
                     writer.write(self._answer(seen))
                     await writer.drain()
                     last = "close" in seen.values("connection")
@@ -145,9 +149,17 @@ class Server:
         asked: Iterable[str] = (line for text in seen.values("echo-answer") for line in json.loads(text))
         content = json.dumps({field: getattr(seen, field) for field in seen.__struct_fields__})
         length = f"Content-Length: {len(content)}"
-        head = ["HTTP/1.1 200 OK", f"Echo-Service: {self._name}", length, *self._lines, *asked]
+        head = [f"HTTP/1.1 {self._status(seen)} Echo", f"Echo-Service: {self._name}", length, *self._lines, *asked]
         body = "" if seen.method == "HEAD" else content
         return ("\r\n".join(head) + "\r\n\r\n" + body).encode("latin-1")
+
+    def _status(self, seen: Seen) -> int:
+        for asked in seen.values("echo-failures"):
+            status, times, name = asked.split(" ")
+            self._failures[name] += 1
+            if self._failures[name] <= int(times):
+                return int(status)
+        return 200
 
 
 async def _read(reader: StreamReader) -> Seen:

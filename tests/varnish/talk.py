@@ -12,7 +12,9 @@ import asyncio
 import contextlib
 import http.client
 import json
+import socket
 import ssl
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -143,14 +145,27 @@ def _split_body(answer: Answer, rest: bytes) -> tuple[bytes, bytes]:
     return body, rest
 
 
-async def over_http2(port: Port, requests: Sequence[Request]) -> list[Answer]:
-    """Send requests at once over one connection, with prior knowledge, and return their answers in order."""
+def proxied(server_name: str | None, *, client: str = "192.0.2.7", port: int = 443) -> bytes:
+    """Return a header of the PROXY protocol (version 2) as a TLS terminator sends it."""
+    addresses = socket.inet_aton(client) + socket.inet_aton("192.0.2.1") + struct.pack("!HH", 40000, port)
+    name = (server_name or "").encode()
+    authority = struct.pack("!BH", 2, len(name)) + name if server_name is not None else b""
+    head = struct.pack("!BBH", 0x21, 0x11, len(addresses) + len(authority))
+    return b"\r\n\r\n\0\r\nQUIT\n" + head + addresses + authority
+
+
+async def over_http2(port: Port, requests: Sequence[Request], *, preface: bytes = b"") -> list[Answer]:
+    """Send requests at once over one connection, with prior knowledge, and return their answers in order.
+
+    ``preface`` goes before everything, such as a header of the PROXY protocol.
+    """
     config = h2.config.H2Configuration(header_encoding="latin-1", validate_outbound_headers=False)
     connection = h2.connection.H2Connection(config)
     answers = {1 + 2 * number: Answer(headers=[]) for number in range(len(requests))}
     async with asyncio.timeout(SECONDS):
         reader, writer = await connect(port)
         try:
+            writer.write(preface)
             connection.initiate_connection()
             for stream, request in zip(answers, requests, strict=True):
                 _send(connection, stream, request)

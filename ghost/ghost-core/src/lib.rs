@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod backends;
+pub mod cors;
 mod filters;
 pub mod host;
 mod matches;
@@ -21,9 +22,11 @@ pub mod rewrite;
 mod route;
 mod router;
 pub mod target;
+mod timing;
 pub mod wire;
 
 pub use backends::{Backend, Backends, Target};
+pub use cors::Cors;
 pub use filters::{Filters, HeaderEdits, HeaderLine};
 pub use host::Host;
 pub use matches::{Match, PathPattern, ValuePattern, ValueTest};
@@ -31,3 +34,4 @@ pub use pattern::{validate_regex, Pattern, PatternError};
 pub use request::{join_values, Request};
 pub use route::{Action, CompiledRoute, RouteError, Rule};
 pub use router::{Considered, Criterion, Explanation, Found, Loss, Router, RunnerUp, Unmet};
+pub use timing::{is_idempotent, Retry, Timeouts};

@@ -6,9 +6,11 @@ use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 
 use crate::backends::Backends;
+use crate::cors::Cors;
 use crate::filters::Filters;
 use crate::matches::Match;
 use crate::pattern::PatternError;
+use crate::timing::{Retry, Timeouts};
 use crate::wire;
 
 /// What a rule does with a request.
@@ -40,6 +42,12 @@ pub struct Rule {
     pub filters: Filters,
     /// What it does.
     pub action: Action,
+    /// How long that may take.
+    pub timeouts: Timeouts,
+    /// How often it is tried.
+    pub retry: Option<Retry>,
+    /// Who may read the answers from pages of other origins.
+    pub cors: Option<Cors>,
 }
 
 /// A route with its regular expressions compiled.
@@ -95,6 +103,9 @@ impl CompiledRoute {
                     matches,
                     filters: Filters::new(rule.filters.as_ref()),
                     action: Action::new(rule),
+                    timeouts: Timeouts::new(rule.timeouts.as_ref()),
+                    retry: rule.retry.as_ref().map(Retry::new),
+                    cors: rule.cors.as_ref().map(Cors::new),
                 }))
             })
             .collect::<Result<_, _>>()?;

@@ -19,6 +19,7 @@ pub(crate) struct Answer<'a> {
     target: String,
     listener: Option<&'a wire::Listener>,
     winner: Option<Winner<'a>>,
+    preflight: bool,
     runners_up: Vec<Loser<'a>>,
 }
 
@@ -67,6 +68,7 @@ impl<'a> Answer<'a> {
             target: text(question.target()),
             listener: explanation.listener.map(AsRef::as_ref),
             winner: winner.map(|(listener, it)| Winner::new(listener, it, question)),
+            preflight: explanation.preflight,
             runners_up: explanation.runners_up.iter().map(Loser::new).collect(),
         }
     }

@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
+use ghost_core::cors::Preflight;
+use ghost_core::Cors;
 use serde_json::json;
 
 use crate::director::{Director, Refused, Vcl};
+use crate::http::Http;
 use crate::instance::Instance;
 use crate::store::lock;
 use crate::synthetic::{Answer, Synthetic};
@@ -21,6 +24,8 @@ pub struct Answers {
     pub not_found: Director,
     /// 405: ghost's own pages have their methods.
     pub method_not_allowed: Director,
+    /// 421: the connection was made for another listener.
+    pub misdirected: Director,
     /// 500: no backend of the rule has a weight.
     pub no_backend: Director,
     /// 503: the pool has no endpoint.
@@ -44,6 +49,7 @@ impl Answers {
             bad_request: error(vcl, "400", 400, "malformed Host or request target")?,
             not_found: error(vcl, "404", 404, "no route takes this request")?,
             method_not_allowed: error(vcl, "405", 405, "method not allowed here")?,
+            misdirected: error(vcl, "421", 421, "this connection is for other hosts")?,
             no_backend: error(vcl, "no-backend", 500, "no backend of the rule has a weight")?,
             no_endpoint: error(vcl, "no-endpoint", 503, "the service has no endpoint")?,
             redirect: Arc::new(Synthetic::add(vcl, "redirect", |ctx, _| {
@@ -76,6 +82,21 @@ impl Answers {
 fn error(vcl: Vcl, name: &str, status: u16, reason: &str) -> Result<Director, Refused> {
     let answer = Answer::error(status, reason);
     Synthetic::add(vcl, name, move |_, _| answer.clone())
+}
+
+/// The answer to a preflight, given bereq.
+pub fn preflight(cors: &Cors, bereq: &Http<'_>) -> Answer {
+    let asked = Preflight {
+        origin: bereq.header(b"origin").unwrap_or(b""),
+        method: bereq.header(b"access-control-request-method").unwrap_or(b""),
+        headers: bereq.header(b"access-control-request-headers"),
+    };
+    let granted = cors.preflight_answer(&asked).map(|(name, value)| (name, value.to_vec()));
+    let mut headers: Vec<_> = granted.collect();
+    if cors.varies() {
+        headers.push(("Vary", b"Origin".to_vec()));
+    }
+    Answer { status: 204, headers, body: Arc::default() }
 }
 
 fn redirect(to: Option<(u16, Vec<u8>)>) -> Answer {

@@ -1,4 +1,4 @@
-//! One fetch, several endpoints: what an attempt changes in the busyobj is put back before
+//! One fetch, several attempts: what an attempt changes in the busyobj is put back before
 //! the next one.
 //!
 //! Varnish's own `gethdrs` is made to be called once per fetch. After a failure it has
@@ -7,69 +7,107 @@
 
 use std::ffi::CStr;
 use std::mem;
+use std::time::Instant;
 
 use crate::director::methods_of;
+use crate::drain;
 use crate::native::Native;
+use crate::patience::Waits;
 use crate::sys::{self, Ctx};
 
 /// Bytes of one or more attempts.
 pub type Bytes = sys::acct_bereq;
 
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A response with this status has begun.
+    Answered(u16),
+    /// No connection came about, so the endpoint has seen nothing.
+    Unsent,
+    /// The same, because time was up.
+    Unreachable,
+    /// The endpoint may have seen the request, and broke the connection off.
+    Broken,
+    /// The same, but time was up.
+    TimedOut,
+}
+
 /// The attempts of one fetch.
 pub struct Attempts {
+    ctx: Ctx,
     bo: *mut sys::busyobj,
     workspace: usize,
     bereq_length: u16,
     earlier: Bytes,
-    sent: bool,
+    last: Ended,
 }
 
 impl Attempts {
     /// Remember how everything was before the first attempt.
     ///
     /// # Safety
-    /// `bo` belongs to this thread for as long as the value lives.
-    pub unsafe fn new(bo: *mut sys::busyobj) -> Self {
+    /// `ctx` is the context of a fetch, whose busyobj belongs to this thread for as long as
+    /// the value lives.
+    pub unsafe fn new(ctx: Ctx) -> Self {
         // SAFETY: as promised by the caller.
         unsafe {
+            let bo = (*ctx).bo;
             Self {
+                ctx,
                 bo,
                 workspace: sys::WS_Snapshot((*bo).ws.as_mut_ptr()),
                 bereq_length: (*(*bo).bereq).nhd,
                 earlier: (*bo).acct,
-                sent: false,
+                last: Ended::Unsent,
             }
         }
     }
 
-    /// Fetch from one endpoint; true when a response has begun.
-    ///
-    /// # Safety
-    /// `ctx` is the context of this fetch.
-    pub unsafe fn run(&mut self, ctx: Ctx, native: &Native) -> bool {
+    /// Fetch from one endpoint, until this moment at most.
+    pub fn run(&mut self, native: &Native, until: Option<Instant>) -> Ended {
         // SAFETY: the busyobj is this thread's, and gethdrs is called as Varnish itself
         // calls it: without a connection open, with an empty beresp.
         unsafe {
-            let Some(get_headers) = methods_of(native.raw()).gethdrs else { return false };
+            let Some(get_headers) = methods_of(native.raw()).gethdrs else { return Ended::Unsent };
+            let waits = Waits::begin(self.ctx, until);
             (*self.bo).acct = mem::zeroed();
-            let answered = get_headers(ctx, native.raw()) == 0;
+            let answered = get_headers(self.ctx, native.raw()) == 0;
             let bytes = (*self.bo).acct;
-            if answered {
+            self.last = if answered {
                 add(&mut (*self.bo).acct, &self.earlier);
+                Ended::Answered((*(*self.bo).beresp).status)
             } else {
-                self.sent |= bytes.bereq_hdrbytes > 0;
+                let ended = waits.failure(self.ctx, bytes.bereq_hdrbytes > 0);
                 add(&mut self.earlier, &bytes);
                 self.put_back();
-            }
-            answered
+                ended
+            };
+            waits.end(self.ctx);
+            self.last
         }
     }
 
-    /// Whether an endpoint may have seen a request that failed, so that another one must
-    /// not see it again.
-    pub fn may_have_been_seen(&self) -> bool {
+    /// Throw the response away that the last attempt brought.
+    pub fn discard(&mut self, native: &Native) {
+        // SAFETY: the attempt was answered, so a connection to the endpoint is open; it is
+        // finished as Varnish itself does after a response.
+        unsafe {
+            drain::or_close(self.ctx);
+            subtract(&mut (*self.bo).acct, &self.earlier);
+            let bytes = (*self.bo).acct;
+            if let Some(finish) = methods_of(native.raw()).finish {
+                finish(self.ctx, native.raw());
+            }
+            add(&mut self.earlier, &bytes);
+            self.put_back();
+        }
+    }
+
+    /// Whether the request can be sent once more: its body, if any, is still there.
+    pub fn can_repeat(&self) -> bool {
         // SAFETY: the busyobj is this thread's.
-        self.sent || unsafe { !(*self.bo).no_retry.is_null() }
+        unsafe { (*self.bo).no_retry.is_null() }
     }
 
     /// What failed attempts sent and received.
@@ -78,11 +116,12 @@ impl Attempts {
     }
 
     /// Tell Varnish what the client gets to see: it becomes beresp in `vcl_backend_error`.
-    pub fn give_up(&mut self) {
-        let (status, reason): (u16, &'static CStr) = if self.sent {
-            (502, c"Endpoint closed the connection or timed out")
-        } else {
-            (503, c"No endpoint accepts connections")
+    pub fn give_up(&mut self, time_is_up: bool) {
+        let (status, reason): (u16, &'static CStr) = match self.last {
+            _ if time_is_up => (504, c"Request timed out"),
+            Ended::TimedOut | Ended::Unreachable => (504, c"Endpoint timed out"),
+            Ended::Broken | Ended::Answered(_) => (502, c"Endpoint closed the connection"),
+            Ended::Unsent => (503, c"No endpoint accepts connections"),
         };
         // SAFETY: the busyobj is this thread's; the reason is a constant.
         unsafe {
@@ -93,7 +132,7 @@ impl Attempts {
     }
 
     /// # Safety
-    /// An attempt has failed, and nothing that it put on the workspace is used any more.
+    /// An attempt is over, and nothing that it put on the workspace is used any more.
     unsafe fn put_back(&mut self) {
         // SAFETY: the order is that of Varnish's own start of a fetch.
         unsafe {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ghost_core::wire::{Listener, Redirect, Rewrite, Scheme};
-use ghost_core::{redirect, rewrite, target, Action, Filters, HeaderEdits, Host};
+use ghost_core::{redirect, rewrite, target, Action, Cors, Filters, HeaderEdits, Host};
 
 use crate::counters::Source;
 use crate::failure::Failure;
@@ -38,6 +38,8 @@ pub unsafe fn fetch(
         task.redirect = Some((to.status, location(instance, socket, &target, to, &bereq)?));
     }
     let filters = choice.backend.and_then(|index| target.backend_filters(index));
+    // SAFETY: as promised by the caller.
+    unsafe { keep_upgrade(ctx, &mut bereq)? };
     change_request(&mut bereq, &target, filters)?;
     task.backend = choice.backend;
     task.synthetic = choice.synthetic;
@@ -137,10 +139,14 @@ pub unsafe fn deliver(ctx: Ctx, instance: &Instance) -> Result<(), Failure> {
         let status = resp.status();
         let (source, seconds) = (source(&*(*ctx).req), seconds(ctx));
         match &task.outcome {
-            Outcome::Routed(entry) => {
+            Outcome::Routed(entry) | Outcome::Preflight(entry) => {
                 let Some(target) = entry.target() else { return Ok(()) };
                 target.service.counters.count(status, source, seconds);
                 edit(&mut resp, &target.rule.filters.response)?;
+                if let (Some(cors), Outcome::Routed(_)) = (&target.rule.cors, &task.outcome) {
+                    let req = Http::new((*ctx).http_req).ok_or(Failure::WrongSubroutine)?;
+                    allow_origin(&mut resp, cors, &req)?;
+                }
             }
             Outcome::Unrouted => {
                 if let Some(store) = instance.store() {
@@ -153,6 +159,28 @@ pub unsafe fn deliver(ctx: Ctx, instance: &Instance) -> Result<(), Failure> {
     }
 }
 
+/// Say who may read the response. What the backend says about that does not count, and it
+/// may be in the cache for another origin.
+fn allow_origin(resp: &mut Http<'_>, cors: &Cors, req: &Http<'_>) -> Result<(), OutOfWorkspace> {
+    const OURS: &[u8] = b"access-control-";
+    resp.retain(|line| {
+        !line.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
+    });
+    if let Some(origin) = req.header(b"origin") {
+        for (name, value) in cors.answer(origin) {
+            resp.append(&[name.as_bytes(), b": ", value])?;
+        }
+    }
+    let told = |value: &[u8]| {
+        let mut names = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        names.any(|name| name == b"*" || name.eq_ignore_ascii_case(b"origin"))
+    };
+    if cors.varies() && !resp.values(b"vary").any(told) {
+        resp.append_static(c"Vary: Origin")?;
+    }
+    Ok(())
+}
+
 fn edit(http: &mut Http<'_>, edits: &HeaderEdits) -> Result<(), OutOfWorkspace> {
     for header in &edits.set {
         http.remove(header.name().as_bytes());
@@ -163,6 +191,29 @@ fn edit(http: &mut Http<'_>, edits: &HeaderEdits) -> Result<(), OutOfWorkspace> 
     }
     for name in &edits.remove {
         http.remove(name.as_bytes());
+    }
+    Ok(())
+}
+
+/// Varnish takes the headers off that hold for one connection; a WebSocket needs them. An
+/// endpoint that does not upgrade is asked to close, or else the client could go on with
+/// requests to it that nobody has routed.
+///
+/// # Safety
+/// `ctx` is a valid context.
+unsafe fn keep_upgrade(ctx: Ctx, bereq: &mut Http<'_>) -> Result<(), OutOfWorkspace> {
+    // SAFETY: as promised by the caller; a pipe has a req.
+    let req = unsafe {
+        if (*ctx).method != sys::VCL_MET_PIPE {
+            return Ok(());
+        }
+        Http::new((*(*ctx).req).http)
+    };
+    if req.is_some_and(|req| req.asks_for_websocket()) {
+        bereq.remove(b"connection");
+        bereq.remove(b"upgrade");
+        bereq.append_static(c"Connection: Upgrade, close")?;
+        bereq.append_static(c"Upgrade: websocket")?;
     }
     Ok(())
 }

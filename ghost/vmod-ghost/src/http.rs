@@ -4,7 +4,7 @@
 //! between versions. Values are bytes and need not be UTF-8. Edits live on the workspace of
 //! the task; when it is full they say so and change nothing more.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, CStr};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
@@ -65,6 +65,21 @@ impl<'a> Http<'a> {
         (FIRST..self.len()).filter_map(move |index| value_of(self.field(index), name))
     }
 
+    /// Whether a request asks to go on as a WebSocket. No other protocol counts: what
+    /// follows is not looked at any more, and with h2c it would be further requests.
+    pub fn asks_for_websocket(&self) -> bool {
+        let has = |name: &[u8], token: &[u8]| {
+            let mut tokens = self.values(name).flat_map(|value| value.split(|&byte| byte == b','));
+            tokens.any(|one| one.trim_ascii().eq_ignore_ascii_case(token))
+        };
+        let mut upgrades = self.values(b"upgrade");
+        let only = upgrades.next().is_some_and(|one| one.eq_ignore_ascii_case(b"websocket"));
+        only && upgrades.next().is_none()
+            && self.method() == b"GET"
+            && self.protocol() == b"HTTP/1.1"
+            && has(b"connection", b"upgrade")
+    }
+
     /// Replace the request target.
     pub fn set_url(&mut self, url: &[u8]) -> Result<(), OutOfWorkspace> {
         let text = self.on_workspace(&[url])?;
@@ -89,6 +104,16 @@ impl<'a> Http<'a> {
         // SAFETY: there is room in the table, as checked; the text ends with NUL and lives
         // as long as the workspace.
         unsafe { sys::http_SetHeader(self.raw.as_ptr(), text) };
+        Ok(())
+    }
+
+    /// Add a header line that lives for ever.
+    pub fn append_static(&mut self, line: &'static CStr) -> Result<(), OutOfWorkspace> {
+        if self.table().nhd >= self.table().shd {
+            return Err(OutOfWorkspace);
+        }
+        // SAFETY: there is room in the table, as checked.
+        unsafe { sys::http_SetHeader(self.raw.as_ptr(), line.as_ptr()) };
         Ok(())
     }
 

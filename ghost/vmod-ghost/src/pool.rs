@@ -1,17 +1,16 @@
-//! The director of a pool: an even choice of endpoints, and another one within the same
-//! fetch when a connection is refused.
+//! The director of a pool: an even choice of endpoints, time-outs, and other endpoints
+//! within the same fetch ([`course`]).
 //!
-//! It wraps Varnish's own backends by calling their methods. Later time-outs and retries
-//! belong around [`Attempts`], and another kind of endpoint beside [`Native`].
+//! It wraps Varnish's own backends by calling their methods. Another kind of endpoint belongs
+//! beside [`Native`].
 
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
-use crate::attempt::Attempts;
+use crate::course;
 use crate::director::{destroy, kind_of, methods_of, Director, Kind, Methods, Refused, Vcl};
 use crate::fence::fence;
 use crate::group::{self, Group};
@@ -20,10 +19,6 @@ use crate::order::TryOrder;
 use crate::sys::{self, Ctx};
 use crate::task::Task;
 use crate::tasks::FetchTask;
-
-/// No further endpoint is tried this long after the first failure, so that a pool of black holes does not
-/// hold a worker for the sum of all connect time-outs.
-const FAILOVER_BUDGET: Duration = Duration::from_secs(5);
 
 /// The endpoints of a pool. A change replaces the whole list; fetches under way keep
 /// theirs.
@@ -106,40 +101,9 @@ unsafe extern "C" fn get_headers(ctx: Ctx, director: sys::VCL_BACKEND) -> c_int 
             let Some(endpoints) = endpoints_of(director) else { return -1 };
             // Before the workspace is marked, so that it survives a reset to the mark.
             let Some(task) = FetchTask::remember(ctx) else { return -1 };
-            try_endpoints(ctx, &endpoints, task)
+            course::run(ctx, &endpoints, task)
         }
     })
-}
-
-/// Ask one endpoint after the other until one answers, or one of them may have seen the
-/// request.
-///
-/// # Safety
-/// `ctx` is the context of a fetch task.
-unsafe fn try_endpoints(ctx: Ctx, endpoints: &[Arc<Native>], task: &mut FetchTask) -> c_int {
-    let mut started = None;
-    // SAFETY: the busyobj of a fetch task is this thread's.
-    let mut attempts = unsafe { Attempts::new((*ctx).bo) };
-    for index in TryOrder::new(endpoints.len()) {
-        let native = &endpoints[index];
-        // SAFETY: the endpoint is alive, for it is held.
-        if unsafe { sys::VRT_Healthy(ctx, native.raw(), ptr::null_mut()) } == 0 {
-            continue;
-        }
-        // Before the attempt: once it has succeeded, nothing that could panic may stand
-        // between it and the return, for only `finish` gives the connection back.
-        task.serve_from(Arc::clone(native), attempts.earlier_bytes());
-        // SAFETY: the context is that of this fetch; the methods are those of Varnish.
-        if unsafe { attempts.run(ctx, native) } {
-            return 0;
-        }
-        let since = *started.get_or_insert_with(Instant::now);
-        if attempts.may_have_been_seen() || since.elapsed() > FAILOVER_BUDGET {
-            break;
-        }
-    }
-    attempts.give_up();
-    -1
 }
 
 unsafe extern "C" fn finish(ctx: Ctx, _: sys::VCL_BACKEND) {

@@ -3,15 +3,18 @@
 use std::borrow::Cow;
 use std::ffi::CStr;
 use std::hash::BuildHasher;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
-use ghost_core::{join_values, target, Host, Request};
+use ghost_core::{join_values, target, Action, Host, Request};
 
 use crate::answers::Answers;
 use crate::failure::Failure;
 use crate::http::{Http, OutOfWorkspace};
 use crate::instance::{Instance, Snapshot};
+use crate::proxy;
+use crate::rule::Entry;
 use crate::sys::{self, Ctx};
 use crate::task::Task;
 use crate::tasks::{address_of, ClientTask, Outcome};
@@ -20,8 +23,14 @@ use crate::tasks::{address_of, ClientTask, Outcome};
 const ADMIN_SOCKET: &str = "ghost-reload";
 const ADMIN_PATHS: &[u8] = b"/.varnish-ghost/";
 
-/// Beginnings of names that clients must not send, in lower case.
-const RESERVED: [&[u8]; 2] = [b"x-ghost-", b"x-gateway-"];
+/// Bodies of requests that are kept for a retry, by their length.
+const SMALL: RangeInclusive<sys::VCL_BYTES> = 1..=64 << 10;
+
+/// Sockets on which TLS has ended before varnishd have names that begin so.
+const TLS_SOCKETS: &str = "https-";
+
+/// Beginnings of header lines that clients must not send, in lower case.
+const RESERVED: [&[u8]; 3] = [b"x-ghost-", b"x-gateway-", b"x-forwarded-proto:"];
 
 /// A request as the router asks for it.
 struct Asked<'a> {
@@ -70,17 +79,27 @@ pub unsafe fn recv(ctx: Ctx, instance: &Instance) -> Result<sys::VCL_BACKEND, Fa
     };
     let snapshot = instance.snapshot();
     let snapshot = snapshot.as_ref().ok_or(Failure::NotLoaded)?;
+    let tls = socket.starts_with(TLS_SOCKETS);
     http.append(&[b"X-Gateway-Listener: ", socket.as_bytes()])?;
-    let (outcome, director) = route(&mut http, socket, snapshot)?;
+    http.append_static(if tls { c"X-Forwarded-Proto: https" } else { c"X-Forwarded-Proto: http" })?;
     // SAFETY: as promised by the caller.
-    let task = unsafe { ClientTask::remember(ctx) }.ok_or(Failure::OutOfWorkspace)?;
-    *task = ClientTask { outcome, seen: digest(&http), returned: address_of(director) };
+    let server_name = if tls { unsafe { proxy::server_name(ctx) } } else { b"" };
+    let (outcome, director) = route(&mut http, socket, server_name, snapshot)?;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if let Outcome::Routed(entry) = &outcome {
+            keep_body(ctx, &http, entry);
+        }
+        let task = ClientTask::remember(ctx).ok_or(Failure::OutOfWorkspace)?;
+        *task = ClientTask { outcome, tls, seen: digest(&http), returned: address_of(director) };
+    }
     Ok(director)
 }
 
 fn route(
     http: &mut Http<'_>,
     socket: &str,
+    server_name: &[u8],
     snapshot: &Snapshot,
 ) -> Result<(Outcome, sys::VCL_BACKEND), Failure> {
     let answers = &snapshot.answers;
@@ -96,14 +115,37 @@ fn route(
         http.set_url(resolved)?;
     }
     let Some(host) = host(http) else { return Ok(bad_request) };
+    if snapshot.router.is_misdirected(socket, server_name, &host) {
+        return Ok((Outcome::Unrouted, answers.misdirected.raw()));
+    }
     let (path, query) = target::split(http.url());
     let asked = Asked { socket, host: &host, http, path, query };
     let Some(found) = snapshot.router.find(&asked) else {
         return Ok((Outcome::Unrouted, answers.not_found.raw()));
     };
-    let (entry, director) = (Arc::clone(found.payload), found.payload.director(found.match_index));
+    let (entry, preflight) = (Arc::clone(found.payload), found.preflight);
+    let director = if preflight { entry.preflight() } else { entry.director(found.match_index) };
     http.append(&[b"X-Gateway-Route: ", found.rule.route.as_bytes()])?;
-    Ok((Outcome::Routed(entry), director))
+    Ok((if preflight { Outcome::Preflight(entry) } else { Outcome::Routed(entry) }, director))
+}
+
+/// Read the body of a request that may have to be sent twice, if it is small.
+///
+/// # Safety
+/// `ctx` is the context of a client task.
+unsafe fn keep_body(ctx: Ctx, http: &Http<'_>, entry: &Entry) {
+    let retries = entry.target().is_some_and(|target| target.rule.retry.is_some());
+    if !retries {
+        return;
+    }
+    let length = http.header(b"content-length").and_then(|text| std::str::from_utf8(text).ok());
+    let small = length.and_then(|text| text.parse().ok()).is_some_and(|it| SMALL.contains(&it));
+    // SAFETY: as promised by the caller. A body that does not come fails the fetch.
+    unsafe {
+        if small && (*ctx).method == sys::VCL_MET_RECV {
+            sys::VRT_CacheReqBody(ctx, *SMALL.end());
+        }
+    }
 }
 
 /// The host of an absolute target counts, whatever the Host header says. varnishd itself
@@ -143,6 +185,26 @@ pub unsafe fn changed(ctx: Ctx) -> Result<bool, Failure> {
         let Some(task) = ClientTask::recall(ctx) else { return Ok(true) };
         let ours = address_of((*(*ctx).req).director_hint) == task.returned;
         Ok(ours && digest(&http) != task.seen)
+    }
+}
+
+/// Whether the request asks to go on as a WebSocket, and can: over HTTP/1.1, to a backend.
+///
+/// # Safety
+/// `ctx` is the context of a client task.
+pub unsafe fn is_websocket(ctx: Ctx) -> Result<bool, Failure> {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        let http = Http::new((*ctx).http_req).ok_or(Failure::WrongSubroutine)?;
+        if !http.asks_for_websocket() {
+            return Ok(false);
+        }
+        let Some(ClientTask { outcome: Outcome::Routed(entry), .. }) = ClientTask::recall(ctx)
+        else {
+            return Ok(false);
+        };
+        let target = entry.target();
+        Ok(target.is_some_and(|target| matches!(target.rule.action, Action::Backends(_))))
     }
 }
 

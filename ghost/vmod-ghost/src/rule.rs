@@ -14,13 +14,14 @@ use std::sync::Arc;
 use ghost_core::wire::{PathModifier, PathModifierType};
 use ghost_core::{Action, Filters, Match, Rule, Target as BackendTarget};
 
-use crate::answers::Answers;
+use crate::answers::{self, Answers};
 use crate::counters::Counters;
 use crate::director::{destroy, kind_of, Director, Kind, Methods, Refused, Vcl};
 use crate::fence::fence;
 use crate::group::{self, Group};
 use crate::pool::Pool;
 use crate::random;
+use crate::synthetic::{Answer, Synthetic};
 use crate::sys::{self, Ctx};
 
 /// Where a share of a rule's requests goes.
@@ -109,6 +110,8 @@ impl Target {
 /// A rule in a VCL: the payload of the router.
 pub struct Entry {
     directors: Box<[(Director, Arc<Target>)]>,
+    /// Answers preflights, if the rule has CORS.
+    preflight: Option<Director>,
     /// Part of every cache key.
     pub identity: CString,
 }
@@ -133,7 +136,13 @@ impl Entry {
         };
         let count = if replaces_prefix(rule) { rule.matches.len() } else { 1 };
         let directors = (0..count).map(add).collect::<Result<_, Refused>>()?;
-        Ok(Arc::new(Self { directors, identity: identity(rule) }))
+        let preflight = rule.cors.as_ref().map(|_| preflight(vcl, rule)).transpose()?;
+        Ok(Arc::new(Self { directors, preflight, identity: identity(rule) }))
+    }
+
+    /// The director that answers a preflight.
+    pub fn preflight(&self) -> sys::VCL_BACKEND {
+        self.preflight.as_ref().map_or(ptr::null(), Director::raw)
     }
 
     /// The director to use for a request that this match took.
@@ -184,6 +193,14 @@ unsafe extern "C" fn resolve(ctx: Ctx, director: sys::VCL_BACKEND) -> sys::VCL_B
         // SAFETY: Varnish passes a director of this kind.
         let target = unsafe { target_of(director) };
         target.map_or(ptr::null(), |target| target.choose().director)
+    })
+}
+
+fn preflight(vcl: Vcl, rule: &Arc<Rule>) -> Result<Director, Refused> {
+    let (name, rule) = (format!("preflight({})", rule.identity), Arc::clone(rule));
+    Synthetic::add(vcl, &name, move |_, bereq| match &rule.cors {
+        Some(cors) => answers::preflight(cors, bereq),
+        None => Answer::error(500, "the rule has no CORS"),
     })
 }
 

@@ -16,6 +16,8 @@ use crate::director::{destroy, kind_of, Director, Kind, Methods, Refused, Vcl};
 use crate::fence::fence;
 use crate::http::{Http, OutOfWorkspace};
 use crate::sys::{self, Ctx};
+use crate::task::Task as _;
+use crate::tasks::FetchTask;
 
 /// An answer of ghost's own.
 #[derive(Clone)]
@@ -95,6 +97,10 @@ unsafe extern "C" fn get_headers(ctx: Ctx, director: sys::VCL_BACKEND) -> c_int 
             let Some(synthetic) = kind_of::<Synthetic>(director) else { return -1 };
             let Some(bereq) = Http::new((*(*ctx).bo).bereq) else { return -1 };
             let answer = (synthetic.0)(ctx, &bereq);
+            // What ghost itself answers is not kept; `response()` sees to that.
+            if let Some(task) = FetchTask::remember(ctx) {
+                task.synthetic = true;
+            }
             let with_body = bereq.method() != b"HEAD" && !answer.body.is_empty();
             match put_answer(&mut *(*ctx).bo, &answer, with_body) {
                 Ok(()) => 0,
@@ -122,7 +128,9 @@ unsafe fn put_answer(
     if !answer.body.is_empty() {
         beresp.set("Content-Type", b"application/json")?;
     }
-    beresp.set("Content-Length", answer.body.len().to_string().as_bytes())?;
+    if answer.status != 204 {
+        beresp.set("Content-Length", answer.body.len().to_string().as_bytes())?;
+    }
     let size = u32::try_from(mem::size_of::<sys::http_conn>()).map_err(|_| OutOfWorkspace)?;
     // SAFETY: the workspace is this thread's; an all-zero http_conn is one without socket.
     unsafe {

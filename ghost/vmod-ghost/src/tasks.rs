@@ -16,6 +16,8 @@ pub enum Outcome {
     Unrouted,
     /// A rule: the director of its match is in use.
     Routed(Arc<Entry>),
+    /// A rule, whose CORS answers the request.
+    Preflight(Arc<Entry>),
     /// The request is for ghost itself.
     Admin,
 }
@@ -25,6 +27,8 @@ pub enum Outcome {
 pub struct ClientTask {
     /// What `recv()` found.
     pub outcome: Outcome,
+    /// Whether the client speaks TLS.
+    pub tls: bool,
     /// A digest of what it looked at first: URL, Host and method.
     pub seen: u64,
     /// The director that it returned, to be compared only.

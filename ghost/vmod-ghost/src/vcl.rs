@@ -181,26 +181,59 @@ unsafe extern "C" fn ghost_changed(ctx: Ctx, memory: *mut sys::vmod_priv) -> sys
     }
 }
 
+/// `BOOL websocket(PRIV_VCL)`
+#[no_mangle]
+unsafe extern "C" fn ghost_websocket(ctx: Ctx, memory: *mut sys::vmod_priv) -> sys::VCL_BOOL {
+    // SAFETY: as for recv.
+    unsafe {
+        call(ctx, "websocket", CLIENT, memory, 0, |_| {
+            routing::is_websocket(ctx).map(sys::VCL_BOOL::from)
+        })
+    }
+}
+
 /// `STRING rule()`
 #[no_mangle]
 unsafe extern "C" fn ghost_rule(ctx: Ctx) -> sys::VCL_STRING {
     fence(ctx, "rule", ptr::null(), || {
-        // SAFETY: any task may ask; the copy is made on the
-        // workspace of the task, which is null-terminated by the length given.
+        // SAFETY: any task may ask.
         unsafe {
-            let Some(ClientTask { outcome: Outcome::Routed(entry), .. }) = ClientTask::recall(ctx)
-            else {
-                return c"".as_ptr();
+            let Some(task) = ClientTask::recall(ctx) else { return c"".as_ptr() };
+            let identity = match &task.outcome {
+                Outcome::Routed(entry) => entry.identity.as_bytes(),
+                Outcome::Preflight(_) => b"preflight",
+                Outcome::Unrouted | Outcome::Admin => b"",
             };
-            let identity = entry.identity.to_bytes_with_nul();
-            let length = c_int::try_from(identity.len()).unwrap_or(0);
-            let copy = sys::WS_Copy((*ctx).ws, identity.as_ptr().cast(), length);
-            if copy.is_null() {
+            let text = on_workspace(ctx, &[identity, if task.tls { b"+tls" } else { b"" }]);
+            if text.is_null() {
                 fail(ctx, "rule(): out of workspace");
             }
-            copy.cast_const().cast()
+            text
         }
     })
+}
+
+/// The pieces as one string on the workspace of the task; null if it is full.
+///
+/// # Safety
+/// `ctx` is the context of a task.
+unsafe fn on_workspace(ctx: Ctx, pieces: &[&[u8]]) -> sys::VCL_STRING {
+    let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let Ok(size) = u32::try_from(length + 1) else { return ptr::null() };
+    // SAFETY: as promised by the caller; the workspace gives that many bytes, or null.
+    unsafe {
+        let start: *mut u8 = sys::WS_Alloc((*ctx).ws, size).cast();
+        if start.is_null() {
+            return ptr::null();
+        }
+        let mut end = start;
+        for piece in pieces {
+            ptr::copy_nonoverlapping(piece.as_ptr(), end, piece.len());
+            end = end.add(piece.len());
+        }
+        end.write(0);
+        start.cast_const().cast()
+    }
 }
 
 /// `BACKEND fetch(PRIV_VCL, BACKEND backend)`

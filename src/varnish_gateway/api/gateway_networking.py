@@ -226,6 +226,15 @@ class UrlRewrite(Read, frozen=True):
     path: PathModifier | None = None
 
 
+class Cors(Read, frozen=True):
+    allow_origins: tuple[str, ...] = ()
+    allow_methods: tuple[str, ...] = ()
+    allow_headers: tuple[str, ...] = ()
+    expose_headers: tuple[str, ...] = ()
+    allow_credentials: bool | None = None
+    max_age: int = 5
+
+
 class RouteFilter(Read, frozen=True):
     """The fields of filters that we don't carry out yet are not read: their type is enough to say so."""
 
@@ -234,6 +243,7 @@ class RouteFilter(Read, frozen=True):
     response_header_modifier: HeaderFilter | None = None
     request_redirect: RequestRedirect | None = None
     url_rewrite: UrlRewrite | None = None
+    cors: Cors | None = None
 
 
 class BackendRef(Read, frozen=True):
@@ -246,13 +256,26 @@ class BackendRef(Read, frozen=True):
     filters: tuple[RouteFilter, ...] = ()
 
 
+class Timeouts(Read, frozen=True):
+    """Durations as GEP-2257 writes them."""
+
+    request: str | None = None
+    backend_request: str | None = None
+
+
+class Retry(Read, frozen=True):
+    codes: tuple[int, ...] = ()
+    attempts: int | None = None
+    backoff: str | None = None
+
+
 class RouteRule(Read, frozen=True):
     name: str | None = None
     matches: tuple[RouteMatch, ...] = ()
     filters: tuple[RouteFilter, ...] = ()
     backend_refs: tuple[BackendRef, ...] = ()
-    timeouts: dict[str, Any] | None = None
-    retry: dict[str, Any] | None = None
+    timeouts: Timeouts | None = None
+    retry: Retry | None = None
     session_persistence: dict[str, Any] | None = None
 
 

@@ -29,7 +29,8 @@ STOP_SECONDS = 5.0
 POLL_SECONDS = 0.01
 LINE_LIMIT = 1 << 20  # a panic is one long message
 # A head may take 32 KB (http_req_size, http_resp_size) in whatever lines it comes, as with other
-# gateways; the workspaces hold it, its rewritten copy and the table of its headers.
+# gateways; the workspaces hold it, its rewritten copy and the table of its headers. A WebSocket
+# may be silent for an hour.
 PARAMETERS = tuple(
     word
     for parameter in (
@@ -37,6 +38,7 @@ PARAMETERS = tuple(
         "http_max_hdr=128",
         "http_req_hdr_len=32k",
         "http_resp_hdr_len=32k",
+        "pipe_timeout=3600",
         "workspace_client=96k",
         "workspace_backend=128k",
     )

@@ -77,16 +77,20 @@ def _lines(answer: Answer, paint: Paint) -> Iterator[str]:
     if found.winner is None:
         yield _row(paint, "Answer", paint("red", f"404, no rule matches {found.host}{found.target}"))
     else:
-        yield from _winner(found.winner, paint)
+        yield from _winner(found.winner, paint, preflight=found.preflight)
     for number, other in enumerate(found.runners_up):
         label = "Instead of" if found.winner and not number else "Considered" if not number else ""
         yield _row(paint, label, f"{_rule(other)}: {_match(other)}: {paint('yellow', other.reason)}")
 
 
-def _winner(winner: Winner, paint: Paint) -> Iterator[str]:
+def _winner(winner: Winner, paint: Paint, *, preflight: bool) -> Iterator[str]:
     name = f' "{winner.rule.name}"' if winner.rule.name else ""
     yield _row(paint, "Route", paint("green", f"{_rule(winner)}{name}"))
     yield _row(paint, "Because", _match(winner))
+    if preflight:
+        yield _row(paint, "Answer", "204 from the gateway itself, to a preflight")
+        yield from (_row(paint, "CORS", line) for line in _cors(winner.rule.cors))
+        return
     if winner.location is not None and winner.rule.redirect is not None:
         yield _row(paint, "Answer", f"{winner.rule.redirect.status} to {winner.location}")
     elif winner.rule.status is not None:
@@ -95,6 +99,37 @@ def _winner(winner: Winner, paint: Paint) -> Iterator[str]:
         target = share.pool or f"{share.status} from the gateway itself"
         yield _row(paint, "" if number else "Backends", f"{share.probability:6.1%}  {target}")
     yield from _filters(winner, paint)
+    yield from (_row(paint, "CORS", line) for line in _cors(winner.rule.cors))
+    yield from _timing(winner.rule, paint)
+
+
+def _timing(rule: wire.Rule, paint: Paint) -> Iterator[str]:
+    if rule.timeouts is not None:
+        limits = (("request", rule.timeouts.request), ("attempt", rule.timeouts.backend_request))
+        for number, (what, limit) in enumerate(limit for limit in limits if limit[1]):
+            yield _row(paint, "" if number else "Time-outs", f"{_seconds(limit)} for the {what}")
+    if rule.retry is not None:
+        codes = ", ".join(map(str, rule.retry.codes))
+        causes = (
+            f"after {codes}, a broken connection or a time-out" if codes else "after a broken connection or a time-out"
+        )
+        limits_text = f"up to {rule.retry.attempts}, {_seconds(rule.retry.backoff)} later or more"
+        yield _row(paint, "Retries", f"{limits_text}, {causes}")
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:g} s"
+
+
+def _cors(cors: wire.Cors | None) -> Iterator[str]:
+    if cors is None:
+        return
+    yield f"pages of {', '.join(cors.origins) or 'no other origin'} may read the answers"
+    for what, names in (("use", cors.methods), ("send", cors.headers), ("read", cors.expose)):
+        if names:
+            yield f"they may {what} {', '.join(names)}"
+    if cors.credentials:
+        yield "with credentials"
 
 
 def _filters(winner: Winner, paint: Paint) -> Iterator[str]:

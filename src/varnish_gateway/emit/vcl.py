@@ -57,6 +57,9 @@ sub vcl_recv {
     if (ghost.changed()) {
         set req.backend_hint = ghost.recv();
     }
+    if (ghost.websocket()) {
+        return (pipe);
+    }
     return (pass);
 }
 

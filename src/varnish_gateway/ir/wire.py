@@ -95,6 +95,42 @@ class Filters(Wire, frozen=True):
     rewrite: Rewrite | None = None
 
 
+class Cors(Wire, frozen=True):
+    """Who may read answers from pages of other origins; ghost answers preflights itself.
+
+    ``origins`` are lower case: "*", or scheme://host[:port] whose host may be "*" or begin
+    with "*.". "*" alone in any other list is everything too.
+    """
+
+    origins: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    expose: tuple[str, ...] = ()
+    credentials: bool = False
+    max_age: int = 5  # seconds
+
+
+# -- time-outs and retries -------------------------------------------------------------
+
+
+class Timeouts(Wire, frozen=True):
+    """Milliseconds for everything that a request takes, and for one attempt of it; 0 is no limit."""
+
+    request: int = 0
+    backend_request: int = 0
+
+
+class Retry(Wire, frozen=True):
+    """How often, and how many milliseconds later at least, an attempt is repeated.
+
+    That is after an answer with one of ``codes``, a connection error or a time-out.
+    """
+
+    codes: tuple[int, ...] = ()
+    attempts: int = 1
+    backoff: int = 25
+
+
 # -- routes ----------------------------------------------------------------------------
 
 
@@ -125,6 +161,9 @@ class Rule(Wire, frozen=True):
     redirect: Redirect | None = None
     status: int | None = None
     backends: tuple[Backend, ...] = ()
+    timeouts: Timeouts | None = None
+    retry: Retry | None = None
+    cors: Cors | None = None
 
 
 class Attachment(Wire, frozen=True):

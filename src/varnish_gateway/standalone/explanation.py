@@ -57,6 +57,7 @@ class Explanation(msgspec.Struct, kw_only=True, rename="camel"):
     target: str
     listener: wire.Listener | None
     winner: Winner | None
+    preflight: bool
     runners_up: list[RunnerUp]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from varnish_gateway.api.gateway_networking import BackendRef
     from varnish_gateway.translate.view import View
 
-SPOKEN = (None, "", "http")
+SPOKEN = (None, "", "http", "kubernetes.io/ws")
 """The appProtocols that we speak to backends."""
 
 
@@ -79,5 +79,5 @@ def _unspoken(port: ServicePort, service: str) -> Problem | None:
         return None
     return Problem(
         "UnsupportedProtocol",
-        f"port {port.port} of {service} has the appProtocol {port.app_protocol}; only http is spoken",
+        f"port {port.port} of {service} has the appProtocol {port.app_protocol}; http and kubernetes.io/ws are spoken",
     )

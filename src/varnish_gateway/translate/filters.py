@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem
+from varnish_gateway.translate.cors import translate_cors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,7 @@ class Translated(Struct, frozen=True):
 
     filters: wire.Filters | None = None
     redirect: wire.Redirect | None = None
+    cors: wire.Cors | None = None
     problems: tuple[Problem, ...] = ()
 
 
@@ -50,7 +52,7 @@ def translate_filters(filters: Sequence[RouteFilter], matches: Sequence[wire.Mat
     if not filters:
         return NOTHING
     problems = _incompatible(filters)
-    request = response = rewrite = redirect = None
+    request = response = rewrite = redirect = cors = None
     for item in filters:
         if item.type == "RequestHeaderModifier" and item.request_header_modifier:
             request = _headers(item.request_header_modifier, problems)
@@ -60,21 +62,27 @@ def translate_filters(filters: Sequence[RouteFilter], matches: Sequence[wire.Mat
             rewrite = _rewrite(item.url_rewrite, matches, problems)
         elif item.type == "RequestRedirect" and item.request_redirect:
             redirect = _redirect(item.request_redirect, matches, problems)
+        elif item.type == "CORS" and item.cors:
+            cors = translate_cors(item.cors, problems)
         else:
             problems.append(Problem("UnsupportedValue", f"the filter {item.type} is not supported; remove it"))
     done = wire.Filters(request=request, response=response, rewrite=rewrite)
-    return Translated(done if done != wire.Filters() else None, redirect, tuple(problems))
+    return Translated(done if done != wire.Filters() else None, redirect, cors, tuple(problems))
 
 
 def translate_backend_filters(filters: Sequence[RouteFilter], matches: Sequence[wire.Match]) -> Translated:
-    """Return what the filters of a backendRef do. A redirect there has no backend to go to."""
+    """Return what the filters of a backendRef do.
+
+    A redirect there has no backend to go to, and a preflight is answered without one.
+    """
     translated = translate_filters(filters, matches)
-    if translated.redirect is None:
-        return translated
-    problem = Problem(
-        "UnsupportedValue", "the filter RequestRedirect is not supported on a backendRef; use a rule of its own"
-    )
-    return Translated(problems=(*translated.problems, problem))
+    misplaced = {"RequestRedirect": translated.redirect, "CORS": translated.cors}
+    problems = [
+        Problem("UnsupportedValue", f"the filter {name} is not supported on a backendRef; put it on a rule")
+        for name, found in misplaced.items()
+        if found is not None
+    ]
+    return Translated(problems=(*translated.problems, *problems)) if problems else translated
 
 
 def _incompatible(filters: Sequence[RouteFilter]) -> list[Problem]:

@@ -19,6 +19,7 @@ from varnish_gateway.translate.backends import resolve
 from varnish_gateway.translate.conditions import Problem, summary
 from varnish_gateway.translate.filters import translate_backend_filters, translate_filters
 from varnish_gateway.translate.matches import translate_matches
+from varnish_gateway.translate.timing import translate_timing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +65,8 @@ def _rule(
 ) -> tuple[wire.Rule, Problem | None]:
     filters = translate_filters(rule.filters, matches)
     targets = backends.of(rule, matches)
-    problems = [*faults, *filters.problems, *_unsupported(rule), *backends.problems]
+    timing = translate_timing(rule)
+    problems = [*faults, *filters.problems, *timing.problems, *_unsupported(rule), *backends.problems]
     if filters.redirect is not None and rule.backend_refs:
         problems.append(Problem("IncompatibleFilters", "RequestRedirect can't be combined with backendRefs"))
     if problems:
@@ -77,21 +79,17 @@ def _rule(
         redirect=filters.redirect,
         status=500 if nothing else None,
         backends=targets,
+        timeouts=timing.timeouts,
+        retry=timing.retry,
+        cors=filters.cors,
     )
     return served, None
 
 
 def _unsupported(rule: RouteRule) -> Sequence[Problem]:
-    asked = {
-        "timeouts": rule.timeouts,
-        "retry": rule.retry,
-        "sessionPersistence": rule.session_persistence,
-    }
-    return [
-        Problem("UnsupportedValue", f"{field} is not supported yet; remove it")
-        for field, value in asked.items()
-        if value is not None
-    ]
+    if rule.session_persistence is None:
+        return ()
+    return (Problem("UnsupportedValue", "sessionPersistence is not supported yet; remove it"),)
 
 
 class _Backends:

@@ -89,3 +89,68 @@ def test_a_header_without_a_colon(cafe, capsys):
 
 def test_an_url_that_makes_no_sense(explain):
     assert explain("GET", "http://a:b/")[0] == 2
+
+
+SHOP = """
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: shop}
+spec: {gatewayClassName: varnish, listeners: [{name: http, port: 8080, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: shop}
+spec:
+  parentRefs: [{name: shop}]
+  rules:
+  - matches: [{path: {value: /orders}, method: PUT}]
+    timeouts: {request: 10s, backendRequest: 500ms}
+    retry: {codes: [503], attempts: 2}
+    filters:
+    - type: CORS
+      cors: {allowOrigins: ["https://a.org"], allowMethods: [PUT], exposeHeaders: [X-Id], allowCredentials: true}
+    backendRefs: [{name: shop, port: 80}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: shop}
+spec: {ports: [{port: 80}]}
+"""
+CORS_LINES = [
+    "CORS       pages of https://a.org may read the answers",
+    "CORS       they may use PUT",
+    "CORS       they may read X-Id",
+    "CORS       with credentials",
+]
+
+
+@pytest.fixture
+def explain_shop(tmp_path, capsys):
+    def ask(*arguments: str) -> list[str]:
+        path = tmp_path / "shop.yaml"
+        path.write_text(SHOP)
+        assert main(["explain", str(path), *arguments]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return ask
+
+
+def test_time_outs_retries_and_cors(explain_shop):
+    assert explain_shop("PUT", "http://a:8080/orders")[4:] == [
+        "Backends   100.0%  default/shop:80",
+        *CORS_LINES,
+        "Time-outs  10 s for the request",
+        "           0.5 s for the attempt",
+        "Retries    up to 2, 0.025 s later or more, after 503, a broken connection or a time-out",
+    ]
+
+
+def test_a_preflight(explain_shop):
+    headers = ["-H", "Origin: https://a.org", "-H", "Access-Control-Request-Method: PUT"]
+    lines = explain_shop("OPTIONS", "http://a:8080/orders", *headers)
+    assert lines[2:] == [
+        "Route      default/shop, rule 0, match 0",
+        "Because    host *, path prefix /orders, method PUT",
+        "Answer     204 from the gateway itself, to a preflight",
+        *CORS_LINES,
+    ]

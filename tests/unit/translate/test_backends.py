@@ -64,13 +64,13 @@ def test_references_that_lead_nowhere(ref: dict, wanted: str):
     assert reason(ask(view_of(service()), **ref)) == wanted
 
 
-@pytest.mark.parametrize("protocol", ["kubernetes.io/h2c", "kubernetes.io/ws", "https", "grpc"])
+@pytest.mark.parametrize("protocol", ["kubernetes.io/h2c", "kubernetes.io/wss", "https", "grpc"])
 def test_protocols_that_we_do_not_speak(protocol: str):
     view = view_of(service(ports=[{"port": 80, "appProtocol": protocol}]))
     assert reason(ask(view)) == "UnsupportedProtocol"
 
 
-@pytest.mark.parametrize("protocol", [None, "", "http"])
+@pytest.mark.parametrize("protocol", [None, "", "http", "kubernetes.io/ws"])
 def test_protocols_that_we_speak(protocol: str | None):
     assert isinstance(ask(view_of(service(ports=[{"port": 80, "appProtocol": protocol}]))), wire.Backend)
 

@@ -6,7 +6,7 @@ from varnish_gateway.translate import Translator
 
 GW, WEB = Key("Gateway", "default", "gw"), Key("HTTPRoute", "default", "web")
 GOOD = {"backendRefs": [{"name": "web", "port": 80}]}
-BAD = {"timeouts": {"request": "1s"}}
+BAD = {"sessionPersistence": {}}
 
 
 def translate(*objects: api.Object, **options) -> ir.Delta:

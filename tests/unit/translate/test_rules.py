@@ -54,19 +54,31 @@ def test_filters_of_a_backend_go_with_it_unless_it_leads_nowhere():
 
 
 def test_an_unsupported_filter_of_a_backend_is_one_of_its_rule():
-    got = translate({"backendRefs": [WEB | {"filters": [{"type": "CORS"}]}]})
+    got = translate({"backendRefs": [WEB | {"filters": [{"type": "RequestMirror"}]}]})
     assert got.rules == (wire.Rule(status=500),)
 
 
 def test_unsupported_fields_are_named():
-    got = translate({"backendRefs": [WEB], "timeouts": {}, "retry": {}, "sessionPersistence": {}})
+    got = translate({"backendRefs": [WEB], "sessionPersistence": {}})
     assert got.rules == (wire.Rule(status=500),)
-    for field in ("timeouts", "retry", "sessionPersistence"):
-        assert field in got.rejection.message
+    assert "sessionPersistence" in got.rejection.message
+
+
+def test_time_outs_retries_and_cors_belong_to_the_rule():
+    cors = {"type": "CORS", "cors": {"allowOrigins": ["https://a.org"]}}
+    got = translate({"backendRefs": [WEB], "filters": [cors], "timeouts": {"request": "1s"}, "retry": {"codes": [503]}})
+    assert got.rules == (
+        wire.Rule(
+            backends=(SERVED,),
+            timeouts=wire.Timeouts(request=1000),
+            retry=wire.Retry(codes=(503,)),
+            cors=wire.Cors(origins=("https://a.org",)),
+        ),
+    )
 
 
 def test_rules_at_fault_are_named_and_the_others_served():
-    got = translate({"backendRefs": [WEB]}, {"name": "slow", "timeouts": {}})
+    got = translate({"backendRefs": [WEB]}, {"name": "slow", "timeouts": {"request": "soon"}})
     assert [problem.message.split(":")[0] for problem in got.invalid] == ["rule 2 (slow)"]
     assert got.rejection is None
     assert got.rules[0].backends == (SERVED,)

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::candidates::{path_holds, precedence, Candidate};
+use super::preflight::announced;
 use super::Router;
 use crate::matches::Match;
 use crate::request::Request;
@@ -19,6 +20,8 @@ pub struct Explanation<'a, T> {
     pub listener: Option<&'a Arc<wire::Listener>>,
     /// What serves it.
     pub winner: Option<Considered<'a, T>>,
+    /// Whether the winner's CORS answers it, as a preflight.
+    pub preflight: bool,
     /// What else was looked at, the first to serve first.
     pub runners_up: Vec<RunnerUp<'a, T>>,
 }
@@ -129,8 +132,19 @@ impl fmt::Display for Criterion {
 impl<T: Clone> Router<T> {
     /// Everything that was looked at for `request`, in order, and what became of it.
     pub fn explain<'a>(&'a self, request: &impl Request) -> Explanation<'a, T> {
+        let preflight = self.find(request).is_some_and(|found| found.preflight);
+        match announced(request).filter(|_| preflight) {
+            Some(announced) if !self.takes_options(request) => {
+                Explanation { preflight, ..self.explain_as_is(&announced) }
+            }
+            _ => Explanation { preflight, ..self.explain_as_is(request) },
+        }
+    }
+
+    fn explain_as_is<'a>(&'a self, request: &impl Request) -> Explanation<'a, T> {
         let listener = self.listener(request.socket(), request.host());
-        let mut explanation = Explanation { listener, winner: None, runners_up: Vec::new() };
+        let mut explanation =
+            Explanation { listener, winner: None, preflight: false, runners_up: Vec::new() };
         let hosts = listener.and_then(|listener| self.attached.get(listener.name.as_str()));
         let Some(hosts) = hosts else { return explanation };
         for (tier, paths) in hosts.tiers(request.host()) {

@@ -12,6 +12,7 @@ mod explain;
 mod hostnames;
 mod map;
 mod paths;
+mod preflight;
 
 pub use explain::{Considered, Criterion, Explanation, Loss, RunnerUp, Unmet};
 
@@ -24,6 +25,7 @@ use hostnames::Hostnames;
 use map::Map;
 use paths::PathTree;
 
+use crate::host::Host;
 use crate::matches::Match;
 use crate::request::Request;
 use crate::route::{CompiledRoute, Rule};
@@ -56,6 +58,8 @@ pub struct Found<'a, T> {
     pub match_index: usize,
     /// What the caller keeps for this rule.
     pub payload: &'a T,
+    /// Whether the request is a preflight that the rule's CORS answers.
+    pub preflight: bool,
 }
 
 impl<'a, T> Found<'a, T> {
@@ -157,8 +161,31 @@ impl<T: Clone> Router<T> {
         listeners.tiers(host).find_map(|(_, listener)| listener.as_ref())
     }
 
-    /// The rule that serves `request`.
+    /// Whether a request for `host` came over a connection that was made for another
+    /// listener: the server name of its TLS handshake chose one that does not take the host
+    /// best. A host that no listener takes is nobody's, and a client that named no server
+    /// has chosen none.
+    #[must_use]
+    pub fn is_misdirected(&self, socket: &str, server_name: &[u8], host: &[u8]) -> bool {
+        if server_name.is_empty() || server_name == host {
+            return false;
+        }
+        let Some(wanted) = self.listener(socket, host) else { return false };
+        let server_name = Host::parse(server_name).ok();
+        let chosen = server_name.and_then(|name| self.listener(socket, &name));
+        chosen.is_none_or(|chosen| !Arc::ptr_eq(chosen, wanted))
+    }
+
+    /// The rule that serves `request`. A preflight is served by the rule of the request
+    /// that it announces, where that has CORS.
     pub fn find(&self, request: &impl Request) -> Option<Found<'_, T>> {
+        if request.method() == b"OPTIONS" {
+            return self.find_for_options(request);
+        }
+        self.find_as_is(request)
+    }
+
+    fn find_as_is(&self, request: &impl Request) -> Option<Found<'_, T>> {
         let listener = self.listener(request.socket(), request.host())?;
         let hosts = self.attached.get(listener.name.as_str())?;
         hosts.tiers(request.host()).find_map(|(_, paths)| {
@@ -167,6 +194,7 @@ impl<T: Clone> Router<T> {
                 rule: &candidate.rule,
                 match_index: candidate.match_index,
                 payload: &candidate.payload,
+                preflight: false,
             })
         })
     }

@@ -128,6 +128,34 @@ pub struct Filters {
     pub rewrite: Option<Rewrite>,
 }
 
+/// Who may read answers from pages of other origins.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Cors {
+    /// Lower case: "*", or `scheme://host[:port]` whose host may be "*" or begin with "*.".
+    #[serde(default)]
+    pub origins: Vec<String>,
+    /// Methods that pages may use; "*" alone is any.
+    #[serde(default)]
+    pub methods: Vec<String>,
+    /// Headers that pages may send; "*" alone is any.
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// Headers of answers that pages may read; "*" is any.
+    #[serde(default)]
+    pub expose: Vec<String>,
+    /// Whether pages may use what the browser knows about its user.
+    #[serde(default)]
+    pub credentials: bool,
+    /// For so many seconds browsers need not ask again.
+    #[serde(default = "five")]
+    pub max_age: u32,
+}
+
 fn found() -> u16 {
     302
+}
+
+fn five() -> u32 {
+    5
 }

@@ -9,16 +9,19 @@
 mod decode;
 mod filters;
 mod routes;
+mod timing;
 pub mod v1;
 
 pub use decode::{config, decode, Config, DecodeError};
 pub use filters::{
-    Filters, Header, HeaderModifier, PathModifier, PathModifierType, Redirect, Rewrite, Scheme,
+    Cors, Filters, Header, HeaderModifier, PathModifier, PathModifierType, Redirect, Rewrite,
+    Scheme,
 };
 pub use routes::{
     Attachment, Backend, Listener, Match, PathMatch, PathMatchType, Route, Rule, ValueMatch,
     ValueMatchType,
 };
+pub use timing::{Retry, Timeouts};
 
 use std::collections::BTreeMap;
 

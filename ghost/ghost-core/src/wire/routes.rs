@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Filters, Redirect, Scheme};
+use super::{Cors, Filters, Redirect, Retry, Scheme, Timeouts};
 
 /// How a path is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -123,6 +123,15 @@ pub struct Rule {
     /// Answer from one of these.
     #[serde(default)]
     pub backends: Vec<Backend>,
+    /// How long it may take.
+    #[serde(default)]
+    pub timeouts: Option<Timeouts>,
+    /// How often it is tried.
+    #[serde(default)]
+    pub retry: Option<Retry>,
+    /// Who may read the answers from pages of other origins.
+    #[serde(default)]
+    pub cors: Option<Cors>,
 }
 
 /// A listener that takes the route, and the hostnames that hold there ("*" is any).

@@ -95,6 +95,9 @@ fn route(host: &str, vhost: &Vhost) -> Route {
             redirect: None,
             status: vhost.backends.is_empty().then_some(503),
             backends: vhost.backends.iter().map(backend).collect(),
+            timeouts: None,
+            retry: None,
+            cors: None,
         }],
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod backends;
+mod cors;
 mod explain;
 mod filters;
 mod host;
@@ -12,4 +13,5 @@ mod request;
 mod router;
 mod scan;
 mod target;
+mod timing;
 mod wire;

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::request::{insert, one_listener, router, rule, served, Ask, TestRouter};
-use crate::scan::scan;
+use crate::scan::{is_misdirected, scan};
 
 const HOSTNAMES: &[&str] = &["*", "*.com", "*.b.a.com", "a.com", "b.a.com"];
 const HOSTS: &[&str] = &["", "com", "a.com", "b.a.com", "c.b.a.com"];
@@ -79,6 +79,9 @@ fn a_rule() -> impl Strategy<Value = Rule> {
         redirect: None,
         status: Some(200),
         backends: vec![],
+        timeouts: None,
+        retry: None,
+        cors: None,
     })
 }
 
@@ -184,6 +187,17 @@ proptest! {
     }
 
     #[test]
+    fn a_connection_is_for_the_hosts_of_its_listener(
+        listeners in listeners(), server_name in select(HOSTS), host in select(HOSTS)
+    ) {
+        let router = router(&listeners, &[]);
+        prop_assert_eq!(
+            router.is_misdirected("http-80", server_name.as_bytes(), host.as_bytes()),
+            is_misdirected(&listeners, "http-80", server_name, host)
+        );
+    }
+
+    #[test]
     fn changes_in_any_order_give_what_building_anew_gives(
         steps in prop::collection::vec(step(), 1..24), asks in prop::collection::vec(ask(), 1..12)
     ) {
@@ -216,6 +230,27 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn server_names_are_compared_as_hosts_are() {
+    let listener = |name: &str, hostname: &str| Listener {
+        name: name.into(),
+        socket: "https-443".into(),
+        port: 443,
+        scheme: Scheme::Https,
+        hostname: hostname.into(),
+    };
+    let router = router(&[listener("one", "a.com"), listener("two", "*.b.com")], &[]);
+    let misdirected =
+        |server_name: &[u8], host: &[u8]| router.is_misdirected("https-443", server_name, host);
+    assert!(!misdirected(b"A.com.", b"a.com"));
+    assert!(!misdirected(b"x.b.com", b"y.z.b.com"));
+    assert!(misdirected(b"x.b.com", b"a.com"));
+    assert!(misdirected(b"unknown", b"a.com"));
+    assert!(misdirected(b"\xff", b"a.com"));
+    assert!(!misdirected(b"a.com", b"unknown")); // nobody's: 404
+    assert!(!misdirected(b"", b"a.com"));
 }
 
 #[test]

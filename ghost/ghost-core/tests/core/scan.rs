@@ -59,6 +59,25 @@ fn listener<'a>(listeners: &'a [Listener], ask: &Ask) -> Option<&'a Listener> {
         .map(|(_, listener)| listener)
 }
 
+/// What the text of the listener's hostname says about requests on connections of others.
+pub(crate) fn is_misdirected(
+    listeners: &[Listener],
+    socket: &str,
+    server_name: &str,
+    host: &str,
+) -> bool {
+    let best = |host: &str| listener(listeners, &Ask::get(host, "/").socket(socket));
+    let Some(for_host) = best(host) else { return false };
+    if server_name.is_empty() {
+        return false;
+    }
+    let Some(current) = best(server_name) else { return true };
+    match host_rank(&current.hostname, host) {
+        None => true,
+        Some(rank) => host_rank(&for_host.hostname, host).is_some_and(|other| other < rank),
+    }
+}
+
 /// Smaller is more specific; None if the hostname does not take the host.
 fn host_rank(hostname: &str, host: &str) -> Option<(u8, Reverse<usize>)> {
     if hostname == "*" {

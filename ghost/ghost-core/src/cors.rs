@@ -1,0 +1,213 @@
+//! CORS, compiled: which pages of other origins may read an answer (GEP-1767).
+//!
+//! In:  the Origin of a request, and what a preflight asks for.
+//! Out: headers for the answer. Browsers decide by them; nobody is kept out here.
+//!
+//! "*" is never sent where credentials are allowed: browsers would not take it as a
+//! wildcard. Then what was asked for is named instead.
+
+use std::borrow::Cow;
+
+use crate::request::Request;
+use crate::wire;
+
+/// A header of an answer.
+pub type Header<'a> = (&'static str, &'a [u8]);
+
+/// Which pages of other origins may read an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cors {
+    origins: Origins,
+    methods: Names,
+    headers: Names,
+    expose: Names,
+    credentials: bool,
+    max_age: Box<str>,
+}
+
+/// What a preflight asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Preflight<'a> {
+    /// Whose page it is.
+    pub origin: &'a [u8],
+    /// The method that the page wants to use.
+    pub method: &'a [u8],
+    /// The headers that it wants to send.
+    pub headers: Option<&'a [u8]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Origins {
+    Any,
+    Only(Box<[Origin]>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Names {
+    None,
+    Any,
+    /// Joined as they are sent.
+    Only(Box<str>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Origin {
+    https: bool,
+    host: Hosts,
+    port: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Hosts {
+    Any,
+    /// With the dot in front.
+    EndIn(Box<[u8]>),
+    One(Box<[u8]>),
+}
+
+impl Cors {
+    pub(crate) fn new(source: &wire::Cors) -> Self {
+        let origins = if source.origins.iter().any(|origin| origin == "*") {
+            Origins::Any
+        } else {
+            let parsed = source.origins.iter();
+            Origins::Only(parsed.filter_map(|origin| Origin::pattern(origin.as_bytes())).collect())
+        };
+        Self {
+            origins,
+            methods: Names::new(&source.methods),
+            headers: Names::new(&source.headers),
+            expose: Names::new(&source.expose),
+            credentials: source.credentials,
+            max_age: source.max_age.to_string().into(),
+        }
+    }
+
+    /// Whether the answer differs between origins, so that caches have to know.
+    #[must_use]
+    pub fn varies(&self) -> bool {
+        self.credentials || self.origins != Origins::Any
+    }
+
+    /// Headers of the answer to a request from a page of this origin; none if it is not
+    /// allowed.
+    pub fn answer<'a>(&'a self, origin: &'a [u8]) -> impl Iterator<Item = Header<'a>> {
+        let allowed = self.allowed(origin);
+        let credentials = self.credentials.then_some(&b"true"[..]);
+        let expose = match &self.expose {
+            Names::Only(names) => Some(names.as_bytes()),
+            Names::Any if !self.credentials => Some(&b"*"[..]),
+            Names::Any | Names::None => None,
+        };
+        let headers = [
+            ("Access-Control-Allow-Origin", allowed),
+            ("Access-Control-Allow-Credentials", allowed.and(credentials)),
+            ("Access-Control-Expose-Headers", allowed.and(expose)),
+        ];
+        headers.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    /// Headers of the answer to a preflight; none if the origin is not allowed.
+    pub fn preflight_answer<'a>(
+        &'a self,
+        asked: &'a Preflight<'a>,
+    ) -> impl Iterator<Item = Header<'a>> {
+        let allowed = self.allowed(asked.origin);
+        let method = Some(asked.method).filter(|method| is_token(method));
+        let headers = [
+            ("Access-Control-Allow-Methods", self.methods.granted(method, self.credentials)),
+            ("Access-Control-Allow-Headers", self.headers.granted(asked.headers, self.credentials)),
+            ("Access-Control-Max-Age", Some(self.max_age.as_bytes())),
+        ];
+        let granted = headers.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        self.answer(asked.origin).chain(granted.filter(move |_| allowed.is_some()))
+    }
+
+    /// What Access-Control-Allow-Origin says to a page of this origin.
+    fn allowed<'a>(&self, origin: &'a [u8]) -> Option<&'a [u8]> {
+        match &self.origins {
+            Origins::Any if self.credentials => Some(origin),
+            Origins::Any => Some(b"*"),
+            Origins::Only(patterns) => {
+                let (https, host, port) = parts(origin)?;
+                let takes =
+                    |one: &Origin| one.https == https && one.port == port && one.host.take(host);
+                patterns.iter().any(takes).then_some(origin)
+            }
+        }
+    }
+}
+
+/// The method that a preflight asks about; None for any other request.
+pub fn requested_method(request: &impl Request) -> Option<Cow<'_, [u8]>> {
+    if request.method() != b"OPTIONS" {
+        return None;
+    }
+    request.header("origin")?;
+    request.header("access-control-request-method")
+}
+
+impl Names {
+    fn new(names: &[String]) -> Self {
+        match names {
+            [] => Self::None,
+            names if names.iter().any(|name| name == "*") => Self::Any,
+            names => Self::Only(names.join(", ").into()),
+        }
+    }
+
+    /// What is granted to somebody who asks for `wanted`.
+    fn granted<'a>(&'a self, wanted: Option<&'a [u8]>, credentials: bool) -> Option<&'a [u8]> {
+        match self {
+            Self::None => None,
+            Self::Only(names) => Some(names.as_bytes()),
+            Self::Any => wanted.or((!credentials).then_some(b"*")),
+        }
+    }
+}
+
+impl Origin {
+    fn pattern(text: &[u8]) -> Option<Self> {
+        let (https, host, port) = parts(text)?;
+        let host = match host {
+            b"*" => Hosts::Any,
+            [b'*', suffix @ ..] => Hosts::EndIn(suffix.into()),
+            host => Hosts::One(host.into()),
+        };
+        Some(Self { https, host, port })
+    }
+}
+
+impl Hosts {
+    fn take(&self, host: &[u8]) -> bool {
+        match self {
+            Self::Any => true,
+            Self::One(one) => one.eq_ignore_ascii_case(host),
+            Self::EndIn(suffix) => {
+                let start = host.len().saturating_sub(suffix.len());
+                start > 0 && suffix.eq_ignore_ascii_case(&host[start..])
+            }
+        }
+    }
+}
+
+/// Whether the scheme of an origin is https, its host, and its port.
+fn parts(origin: &[u8]) -> Option<(bool, &[u8], u16)> {
+    let text = std::str::from_utf8(origin).ok()?;
+    let (scheme, authority) = text.split_once("://")?;
+    let https = match scheme {
+        _ if scheme.eq_ignore_ascii_case("https") => true,
+        _ if scheme.eq_ignore_ascii_case("http") => false,
+        _ => return None,
+    };
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+        _ => (authority, if https { 443 } else { 80 }),
+    };
+    (!host.is_empty()).then_some((https, host.as_bytes(), port))
+}
+
+fn is_token(text: &[u8]) -> bool {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !text.is_empty() && text.iter().all(is_token)
+}

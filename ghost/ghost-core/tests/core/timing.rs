@@ -1,0 +1,55 @@
+//! Time-outs and retries, as far as they are arithmetic.
+
+use std::time::Duration;
+
+use ghost_core::{is_idempotent, wire, CompiledRoute, Retry, Rule, Timeouts};
+use proptest::prelude::*;
+
+fn rule(json: &str) -> Rule {
+    let route =
+        format!(r#"{{"namespace": "n", "name": "r", "attachments": [], "rules": [{json}]}}"#);
+    let route: wire::Route = wire::decode(route.as_bytes()).unwrap();
+    Rule::clone(&CompiledRoute::compile(&route).unwrap().rules()[0])
+}
+
+fn retry(backoff: u64) -> Retry {
+    rule(&format!(r#"{{"retry": {{"codes": [500, 503], "backoff": {backoff}}}}}"#)).retry.unwrap()
+}
+
+#[test]
+fn zero_is_no_limit() {
+    assert_eq!(rule("{}").timeouts, Timeouts::default());
+    assert_eq!(
+        rule(r#"{"timeouts": {"request": 0, "backendRequest": 0}}"#).timeouts,
+        Timeouts::default()
+    );
+    let limits = rule(r#"{"timeouts": {"request": 1500, "backendRequest": 1}}"#).timeouts;
+    assert_eq!(limits.request, Some(Duration::from_millis(1500)));
+    assert_eq!(limits.backend_request, Some(Duration::from_millis(1)));
+}
+
+#[test]
+fn codes_and_methods() {
+    let retry = retry(25);
+    assert_eq!(retry.attempts, 1);
+    assert_eq!(
+        [200, 500, 502, 503].map(|status| retry.wants_another_than(status)),
+        [false, true, false, true]
+    );
+    assert!([&b"GET"[..], b"HEAD", b"PUT", b"DELETE"].into_iter().all(is_idempotent));
+    assert!(![&b"POST"[..], b"PATCH", b"get", b""].into_iter().any(is_idempotent));
+}
+
+proptest! {
+    /// Never sooner than was asked for; doubled each time up to a second; by chance a
+    /// quarter longer.
+    #[test]
+    fn a_pause_is_as_long_as_asked_for_and_not_much_longer(
+        backoff in 0_u64..40_000, made in 0_u32..100, chance in any::<u64>()
+    ) {
+        let pause = retry(backoff).pause(made, chance).as_micros();
+        let backoff = u128::from(backoff) * 1000;
+        let grown = (backoff << made.min(20)).min(backoff.max(1_000_000));
+        prop_assert!(grown <= pause && pause <= grown + grown / 4, "{pause} of {grown}");
+    }
+}
