@@ -75,7 +75,8 @@ def stored(cluster: Cluster, class_name: str) -> State:
             parents = [p for p in route.get("status", {}).get("parents", ()) if p["controllerName"] == OURS]
             state[f"status {_name(route)}"] = _plain(parents)
     for listener_set in listed(cluster, "ListenerSet"):
-        if listener_set["metadata"]["namespace"] in namespaces:
+        is_told = listener_set["status"]["conditions"][0]["reason"] != "Pending"
+        if listener_set["metadata"]["namespace"] in namespaces and is_told:
             state[f"status {_name(listener_set)}"] = _owner_status(listener_set["status"])
     return state
 
@@ -135,7 +136,7 @@ def translated(cluster: Cluster, class_name: str) -> State:
         if key.kind == "HTTPRoute" and key.namespace in namespaces:
             status = delta.statuses.get(key)
             state[f"status {key}"] = _plain(_json(status)["parents"]) if status else []
-        if key.kind == "ListenerSet" and key.namespace in namespaces:
+        if key.kind == "ListenerSet" and key.namespace in namespaces and delta.statuses.get(key):
             state[f"status {key}"] = _owner_status(_json(delta.statuses[key]))
     return state
 

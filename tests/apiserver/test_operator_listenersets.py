@@ -4,6 +4,7 @@ from apiserver.operatorlab import Lab
 from apiserver.operators import Operator, gateway, gateway_class, listener_set, put, route, service
 from apiserver.pods import Pod
 from apiserver.test_operator_status import give_address
+from apiserver.test_operator_tls import certificate_names, certify, https, sealed
 
 OPEN = {"allowedListeners": {"namespaces": {"from": "Same"}}}
 
@@ -127,3 +128,19 @@ def test_operators_leave_sets_of_each_other_alone(lab, cluster, namespace, tmp_p
         lab.until(lambda: [one["parentRef"]["name"] for one in lab.parents("tea")] == ["theirs"], "one entry")
     finally:
         second.operator.stop()
+
+
+def test_its_certificates_are_beside_those_of_the_gateway(lab):
+    """Those of its own namespace, without a grant; a new one at run time."""
+    certify(lab, "cert", "www.example.com")
+    certify(lab, "shop", "shop.example.com")
+    lab.gateway(listeners=[https("https", "cert", hostname="www.example.com")], **OPEN)
+    tls = {"certificateRefs": [{"name": "shop"}]}
+    lab.put(listener_set(lab.namespace, "shop", "gw", port=443, protocol="HTTPS", tls=tls))
+    lab.until(lambda: certificate_names(lab) == {443: [("www.example.com",), ("shop.example.com",)]}, "both")
+    before = sealed(lab)
+    certify(lab, "shop", "rotated.example.com")
+    lab.until(lambda: sealed(lab).keys() != before.keys(), "the new one")
+    lab.delete("Secret", "shop")
+    lab.until_condition("ListenerSet", "shop", "Accepted", "ListenersNotValid")
+    assert certificate_names(lab) == {443: [("www.example.com",)]}

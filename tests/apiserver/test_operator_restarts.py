@@ -7,7 +7,7 @@ import yaml
 from apiserver.cluster import Cluster
 from apiserver.crowds import restore, twins
 from apiserver.mixture import user_vcl
-from apiserver.operators import Operator, gateway, gateway_class, parameters, path_of, put, route, service
+from apiserver.operators import Operator, gateway, gateway_class, listener_set, parameters, path_of, put, route, service
 from apiserver.states import is_as_translated, stored, translated, versions
 from varnish.waiting import until
 
@@ -62,6 +62,7 @@ def test_a_stale_status_and_stale_objects_are_mended_at_the_start(cluster, names
     operators.append(Operator(cluster, tmp_path, class_name=namespace).start())
     put(cluster, gateway_class(namespace), service(namespace, "tea"), service(namespace, "milk"))
     put(cluster, gateway(namespace, "gw", namespace), gateway(namespace, "old", namespace))
+    put(cluster, listener_set(namespace, "more", "gw"), orphan := listener_set(namespace, "orphan", "old"))
     put(cluster, gateway(namespace, "moved", namespace), route(namespace, "tea", "gw"), route(namespace, "milk", "gw"))
     until(lambda: is_as_translated(cluster, namespace), "everything is written")
     operators[0].at_rest().stop()
@@ -75,6 +76,7 @@ def test_a_stale_status_and_stale_objects_are_mended_at_the_start(cluster, names
     operators[1].at_rest()
     assert stored(cluster, namespace) == translated(cluster, namespace)
     assert not cluster.request("GET", path_of(moved))["status"].get("listeners")
+    assert {one["reason"] for one in cluster.request("GET", path_of(orphan))["status"]["conditions"]} == {"Pending"}
     ours = {name for kind, space, name in versions(cluster) if space == namespace and kind != "Gateway"}
     assert not [name for name in ours if name.startswith(("old", "moved"))]
     cluster.request("DELETE", path_of(gateway_class(namespace)))

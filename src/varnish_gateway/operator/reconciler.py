@@ -127,7 +127,7 @@ class Reconciler:
 
     def _recall(self) -> None:
         """Find out what was said before this operator began, and is not for us to say any more."""
-        self._hands.statuses.recall_routes()
+        self._hands.statuses.recall()
         for gateway in {live.gateway for live in self._sources.live.values()}:
             is_lost = gateway in self._sources.stated and gateway not in self.plans
             if is_lost and gateway not in self._hands.statuses:

@@ -49,13 +49,14 @@ OWNED = (
 
 
 class Seen(NamedTuple):
-    """An object with a status, as it was last seen."""
+    """An object with a status, as it was last seen. ``is_told``: a ListenerSet whose status we wrote."""
 
     obj: api.Object
     version: str
     status: bytes
     is_ending: bool
     finalizers: tuple[str, ...] = ()
+    is_told: bool = False
 
 
 class Batch(Struct):
@@ -78,7 +79,20 @@ class _Envelope(Struct):
     status: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class _Manager(Struct):
+    manager: str = ""
+
+
+class _ManagedMetadata(Struct, rename="camel"):
+    managed_fields: tuple[_Manager, ...] = ()
+
+
+class _Managed(Struct):
+    metadata: _ManagedMetadata
+
+
 _envelope = msgspec.json.Decoder(_Envelope)
+_managed = msgspec.json.Decoder(_Managed)
 
 
 class Sources:
@@ -194,6 +208,7 @@ class Sources:
                 status=bytes(envelope.status),
                 is_ending=metadata.deletion_timestamp is not None,
                 finalizers=metadata.finalizers,
+                is_told=kind is api.ListenerSet and _is_told(text),
             )
 
         return Reflector(self._client, RESOURCES[kind.kind], decode, self._take_stated)
@@ -276,6 +291,10 @@ class Sources:
             if before != pod:
                 self._batch.pods.update(seen.gateway for seen in (before, pod) if seen is not None)
         self._wake.set()
+
+
+def _is_told(text: bytes) -> bool:
+    return any(one.manager == names.GATEWAY_MANAGER for one in _managed.decode(text).metadata.managed_fields)
 
 
 def is_newer(version: str, known: str) -> bool:

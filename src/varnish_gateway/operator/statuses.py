@@ -76,11 +76,12 @@ class Statuses:
         else:
             self._wanted[key] = status
 
-    def recall_routes(self) -> None:
-        """Have entries taken back that are under our name at routes of which there is nothing to say."""
+    def recall(self) -> None:
+        """Have taken back what is under our name at routes and ListenerSets of which there is nothing to say."""
         ours = self._controller.encode()
         for key, seen in self._sources.stated.items():
-            if key.kind == "HTTPRoute" and key not in self._wanted and ours in seen.status:
+            is_under_our_name = seen.is_told or (key.kind == "HTTPRoute" and ours in seen.status)
+            if is_under_our_name and key not in self._wanted:
                 self._wanted[key] = None
 
     def about(self, gateway: Key) -> list[Key]:

@@ -17,8 +17,8 @@ Document = dict[str, Any]
 IsOurs = Callable[[Document], bool]
 Applied = ir.GatewayStatus | ir.GatewayClassStatus | ir.ListenerSetStatus
 
-PASSING = ("Pending", "AddressNotAssigned")
-"""Reasons that are a matter of time, not of something that is wrong."""
+PASSING = ("Pending", "AddressNotAssigned", "ParentNotProgrammed")
+"""Reasons that are a matter of time, or said elsewhere, not of something that is wrong."""
 NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "OverlappingTLSConfig", "PartiallyInvalid")
 """Conditions that are bad when they are true."""
 NOTHING = ir.RouteStatus(())

@@ -36,12 +36,15 @@ def faults(status: Status) -> list[Fault]:
     # A listener that is not accepted is not programmed either, and what keeps the Gateway from
     # being programmed keeps its listeners: say it once.
     refused = {fault.part for fault in found if fault.condition.type != "Programmed"}
-    of_whole = [fault.condition for fault in found if not fault.part]
+    of_whole = {(fault.condition.type, fault.condition.message) for fault in found if not fault.part}
     return [
         fault
         for fault in found
         if fault.condition.type != "Programmed"
-        or (fault.part not in refused and (not fault.part or fault.condition not in of_whole))
+        or (
+            fault.part not in refused
+            and (not fault.part or (fault.condition.type, fault.condition.message) not in of_whole)
+        )
     ]
 
 

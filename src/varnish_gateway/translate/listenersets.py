@@ -148,8 +148,6 @@ def _among_others(listener: Listener, key: Key, gateway: Key, view: View) -> Lis
 
     Whose that is is not said: it can be of a namespace that is none of the reader's business.
     """
-    if listener.conflict is not None:
-        return listener
     port = view.winner(gateway_port(gateway, listener.port))
     if port is not None and port.holder != key and listener.family not in ("", port.family):
         message = f"port {listener.port} of {gateway} has listeners of a protocol that can't share it; choose another"

@@ -3,19 +3,21 @@
 import json
 
 import pytest
+from msgspec import structs
 
 from varnish_gateway.ir import (
     Address,
     Condition,
     GatewayClassStatus,
     GatewayStatus,
+    ListenerSetStatus,
     ListenerStatus,
     ParentRef,
     ParentStatus,
     RouteKind,
     RouteStatus,
 )
-from varnish_gateway.operator.statustext import applied_status, faults, route_status
+from varnish_gateway.operator.statustext import applied_status, faults, is_waiting, route_status
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
 OURS = "varnish-software.com/gateway"
@@ -124,3 +126,40 @@ def test_faults_are_what_a_person_should_notice():
     assert not faults(applied_status(gateway(), b"", NOW))
     insecure = {"type": "InsecureFrontendValidationMode", "status": "True", "reason": "x", "message": "everybody"}
     assert faults({"conditions": [insecure]}) == [insecure]
+
+
+def test_a_count_of_listener_sets_that_are_gone_is_taken_back():
+    """There is none in a status without any: CRDs of older versions don't have the field."""
+    counted = structs.replace(gateway(), attached_listener_sets=1)
+    written = applied_status(counted, b"null", NOW)
+    assert written["attachedListenerSets"] == 1
+    assert applied_status(counted, stored(written), NOW) is None
+    taken_back = applied_status(gateway(), stored(written), NOW)
+    assert "attachedListenerSets" not in taken_back
+    assert applied_status(gateway(), stored(taken_back), NOW) is None
+
+
+def test_a_listener_set_that_waits_for_its_gateway_is_nothing_to_complain_about():
+    waiting = Condition("Programmed", "False", "ParentNotProgrammed", "no address yet", 1)
+    status = ListenerSetStatus((accepted(), waiting), ())
+    assert faults(applied_status(status, b"null", NOW)) == []
+    refused = ListenerSetStatus((Condition("Accepted", "False", "NotAllowed", "no", 1),), ())
+    assert [one["reason"] for one in faults(applied_status(refused, b"null", NOW))] == ["NotAllowed"]
+
+
+@pytest.mark.parametrize(
+    ("stored_condition", "wanted"),
+    [
+        (None, True),
+        ({"status": "Unknown", "reason": "Pending"}, True),
+        ({"status": "Unknown", "reason": "Pending", "observedGeneration": 1}, True),
+        ({"status": "Unknown", "reason": "Other", "observedGeneration": 2}, False),
+        ({"status": "True", "reason": "Accepted", "observedGeneration": 1}, False),
+        ({"status": "False", "reason": "InvalidParameters", "observedGeneration": 2}, False),
+    ],
+    ids=str,
+)
+def test_a_class_of_another_operator_is_told_once_that_it_waits(stored_condition, wanted):
+    pending = GatewayClassStatus((Condition("Accepted", "Unknown", "Pending", "waiting", 2),))
+    conditions = [{"type": "Accepted", **stored_condition}] if stored_condition else []
+    assert is_waiting(pending, stored({"conditions": conditions})) is wanted

@@ -55,6 +55,14 @@ def gateway(name: str, port: int) -> str:
     )
 
 
+def listener_set(name: str, gateway_name: str) -> str:
+    return (
+        f"apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {{name: {name}}}\n"
+        f"spec: {{parentRef: {{name: {gateway_name}}}, "
+        f"listeners: [{{name: http, port: 8080, protocol: HTTP, hostname: {name}.example.com}}]}}\n"
+    )
+
+
 def route(name: str) -> str:
     return (
         f"apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: {name}}}\n"
@@ -123,6 +131,19 @@ async def test_statuses_are_said_when_they_change(engine, conf, caplog):
     engine.planes[CAFE].tell(CAFE, True, "")
     await asyncio.sleep(0)
     assert caplog.messages[-1].startswith("Gateway default/cafe: Accepted, Programmed, ResolvedRefs")
+
+
+async def test_a_listener_set_is_programmed_with_its_gateway(engine, conf, caplog):
+    caplog.set_level(logging.INFO)
+    allowing = gateway("cafe", 8080).replace("spec: {", "spec: {allowedListeners: {namespaces: {from: Same}}, ")
+    take(engine, conf, gateway=allowing, sets=listener_set("more", "cafe"))
+    for served, said in ((False, "not Programmed (ParentNotProgrammed): no"), (True, "Accepted, Programmed")):
+        engine.planes[CAFE].tell(CAFE, served, "" if served else "no")
+        await asyncio.sleep(0)
+        assert any(line.startswith(f"ListenerSet default/more: {said}") for line in caplog.messages)
+    take(engine, conf, sets=listener_set("other", "cafe"))
+    assert any(line.startswith("ListenerSet default/other: Accepted, Programmed") for line in caplog.messages)
+    assert list(engine._sets) == [Key("ListenerSet", "default", "other")]
 
 
 async def test_many_good_statuses_are_counted(engine, conf, caplog):

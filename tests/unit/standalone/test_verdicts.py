@@ -1,7 +1,15 @@
 """Statuses in words."""
 
 from varnish_gateway.api import Key
-from varnish_gateway.ir import Condition, GatewayStatus, ListenerStatus, ParentRef, ParentStatus, RouteStatus
+from varnish_gateway.ir import (
+    Condition,
+    GatewayStatus,
+    ListenerSetStatus,
+    ListenerStatus,
+    ParentRef,
+    ParentStatus,
+    RouteStatus,
+)
 from varnish_gateway.standalone.verdicts import describe, faults
 
 ROUTE, GATEWAY = Key("HTTPRoute", "default", "cafe"), Key("Gateway", "default", "cafe")
@@ -76,3 +84,13 @@ def test_what_holds_for_the_gateway_is_not_said_again_for_each_listener():
     assert describe(GATEWAY, status) == (
         "Gateway default/cafe: not Programmed (Pending): Unterminated string, starting at …"
     )
+
+
+def test_a_listener_set_says_once_that_its_gateway_is_not_programmed():
+    waits = (condition("Accepted"), condition("Programmed", "False", "ParentNotProgrammed", "port 80 is in use"))
+    listener = (condition("Accepted"), condition("Programmed", "False", "Pending", "port 80 is in use"))
+    status = ListenerSetStatus(waits, (ListenerStatus("http", (), 2, listener),))
+    said = describe(Key("ListenerSet", "default", "shop"), status)
+    assert said == "ListenerSet default/shop: not Programmed (ParentNotProgrammed): port 80 is in use"
+    fine = ListenerSetStatus((condition("Accepted"),), (ListenerStatus("http", (), 2, (condition("Accepted"),)),))
+    assert describe(Key("ListenerSet", "default", "shop"), fine).endswith("Accepted; routes by listener: http 2")

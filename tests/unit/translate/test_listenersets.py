@@ -114,6 +114,19 @@ def test_udp_is_in_nobodys_way():
     assert of_listeners(delta.statuses[SET]) == {"http": "UnsupportedProtocol"}
 
 
+def test_what_is_not_served_is_in_the_way_of_nothing_in_its_own_set():
+    listeners = (entry("tcp", protocol="TCP", port=81), entry(port=81))
+    delta = delta_of(gateway(**EVERYWHERE), listener_set("set", *listeners))
+    assert of_listeners(delta.statuses[SET]) == {"tcp": "UnsupportedProtocol", "http": "Accepted"}
+
+
+def test_listeners_of_one_set_that_conflict_all_lose():
+    listeners = (entry("one", port=81), entry("two", port=81), entry("tls", port=82, protocol="HTTPS"), entry(port=82))
+    delta = delta_of(gateway(**EVERYWHERE), listener_set("set", *listeners), listener_set("other", entry(port=81)))
+    assert set(of_listeners(delta.statuses[SET]).values()) == {"HostnameConflict", "ProtocolConflict"}
+    assert of_listeners(delta.statuses[SET._replace(name="other")]) == {"http": "Accepted"}, "they claim nothing"
+
+
 def test_the_next_one_takes_the_place_of_one_that_goes():
     first, second = (listener_set(name, entry(hostname="a.com")) for name in ("a", "b"))
     translator = Translator(assume_class=True)

@@ -114,7 +114,7 @@ def test_room_is_given_by_precedence():
     translator = Translator(assume_class=True, tls_limit=int(size * 2.5))
     delta = translator.update(keyed(*objects))
     assert set(certified(delta)) == {(A,), (B,)}
-    older = secured("older", C, "c", metadata=old)
+    older = secured("zz", C, "c", metadata=old)  # it takes no place but that of its hostname
     delta = translator.update(keyed(older))
     assert set(certified(delta)) == {(A,), (C,)}
     of_set, listener = told(delta, "b")
@@ -123,4 +123,8 @@ def test_room_is_given_by_precedence():
     delta = translator.update({api.key_of(older): None})
     assert set(certified(delta)) == {(A,), (B,)}
     assert told(delta, "b")[0]["Accepted"] == ("True", "Accepted")
+    own = https("https", {"name": "c", "namespace": "team"}, hostname=C)
+    delta = translator.update(keyed(gateway("gw", own, **OPEN), secret_grant("team")))
+    assert set(certified(delta)) == {(A,), (C,)}, "the Gateway's own go first"
+    assert told(delta, "b")[0]["Accepted"] == ONLY
     assert translator._rooms._sets[GW].keys() == {Key("ListenerSet", "team", name) for name in ("z", "b")}

@@ -1,7 +1,7 @@
-from unit.translate.objects import gateway, keyed
+from unit.translate.objects import gateway, keyed, listener_set
 from varnish_gateway import ir
 from varnish_gateway.api import Key
-from varnish_gateway.translate import Translator, with_programmed
+from varnish_gateway.translate import Translator, with_parent_programmed, with_programmed
 
 MIXED = gateway("gw", {"name": "http", "port": 80, "protocol": "HTTP"}, {"name": "tcp", "port": 81, "protocol": "TCP"})
 
@@ -46,3 +46,19 @@ def test_only_programmed_changes():
     assert [each for each in before.conditions if each.type != "Programmed"] == [
         each for each in after.conditions if each.type != "Programmed"
     ]
+
+
+def test_a_listener_set_is_programmed_with_its_gateway():
+    allowing = gateway(allowedListeners={"namespaces": {"from": "Same"}})
+    listeners = (
+        {"name": "one", "port": 80, "protocol": "HTTP", "hostname": "a.com"},
+        {"name": "udp", "port": 81, "protocol": "UDP"},
+    )
+    delta = Translator(assume_class=True).update(keyed(allowing, listener_set("set", *listeners)))
+    told = delta.statuses[Key("ListenerSet", "default", "set")]
+    served = with_parent_programmed(told, served=True)
+    assert programmed(served)[:2] == ("True", "Programmed")
+    assert [programmed(each)[:2] for each in served.listeners] == [("True", "Programmed"), ("False", "Invalid")]
+    waiting = with_parent_programmed(told, served=False, reason="AddressNotAssigned", message="no address")
+    assert programmed(waiting) == ("False", "ParentNotProgrammed", "no address")
+    assert programmed(waiting.listeners[0]) == ("False", "Pending", "no address")
