@@ -111,6 +111,14 @@ test: check build/libvmod_ghost_panic.so ## every check and test, quick ones fir
 apiserver: setup build/binaries ## the tests against a real API server alone
 	$(PYTEST) tests/apiserver
 
+# In a network of their own, where nobody else has the ports of a gateway.
+.PHONY: images-test
+images-test: setup images ## run the images as pods do, and the tests of varnishd with theirs
+	@tools/install_packages.sh binutils iproute2 openssl
+	@$(BIN)/python tools/build_images.py --for-tests
+	unshare --net sh -c 'ip link set lo up && echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start && exec $(PYTEST) tests/images'
+	$(BIN)/python tests/images/programs.py $(PYTEST) tests/varnish
+
 .PHONY: soak
 soak: setup ## the long runs: 1,000 edits under load and their like
 	$(PYTEST) --soak -m soak tests/varnish
