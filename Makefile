@@ -136,6 +136,14 @@ conformance: $(VENV)/installed build/cluster ## the official Gateway API conform
 cluster-test: $(VENV)/installed build/cluster ## our own tests in a real cluster
 	@$(CLUSTER) test
 
+# In a network of their own, where nobody else has the ports of a gateway.
+.PHONY: images-test
+images-test: setup images ## run the images as pods do, and the tests of varnishd with theirs
+	@tools/install_packages.sh binutils iproute2 openssl
+	@$(BIN)/python tools/build_images.py --for-tests
+	unshare --net sh -c 'ip link set lo up && echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start && exec $(PYTEST) tests/images'
+	$(BIN)/python tests/images/programs.py $(PYTEST) tests/varnish
+
 .PHONY: soak
 soak: setup ## the long runs: 1,000 edits under load and their like
 	$(PYTEST) --soak -m soak tests/varnish

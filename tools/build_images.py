@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from imaging import debian, inputs, machine
@@ -64,10 +65,10 @@ def _make_all(base: debian.Base, *, for_tests: bool) -> None:
         name = inputs.default_name(ROOT, stage)
         if (file := _outdated(f"{stage}.tar", f"{name} {made_from}")) is not None:
             _build(buildah, base, stage, name)
-            file.keep(lambda path, name=name: buildah.save(name, path))
+            file.keep(partial(buildah.save, name))
     if for_tests and (file := _outdated("libvmod_ghost_panic.so", made_from)) is not None:
         _build(buildah, base, "panic", "localhost/varnish-gateway-panic")
-        file.keep(lambda path: buildah.copy_out("localhost/varnish-gateway-panic", "/panic/libvmod_ghost.so", path))
+        file.keep(partial(buildah.copy_out, "localhost/varnish-gateway-panic", "/panic/libvmod_ghost.so"))
 
 
 class _File:

@@ -5,22 +5,17 @@ containers   the same, running, as in a pod
 programs     a command with the image's varnishd in place of this machine's
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from images.archive import Archive
 from images.containers import Image
-from varnish.places import open_place
+from varnish.conftest import coffee, place, tea
+
+__all__ = ["coffee", "place", "tea"]
 
 BUILT = Path(__file__).parents[2] / "build" / "images"
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    with open_place() as directory:
-        yield directory
 
 
 @pytest.fixture(scope="session")

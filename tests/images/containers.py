@@ -11,7 +11,6 @@ import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from images.archive import Archive
@@ -22,6 +21,10 @@ KERNEL = [
     {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=64k"]},
     {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": ["nosuid", "nodev", "noexec"]},
 ]
+
+
+HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
+"""What every runtime lays over /etc/hosts."""
 
 
 class Image:
@@ -36,7 +39,7 @@ class Image:
 
 
 class Container:
-    """One container. ``volumes`` are directories of the test by where they are mounted, all writable by the pod's user."""
+    """One container. ``volumes`` are directories of the test, by where they are mounted."""
 
     def __init__(
         self,
@@ -52,7 +55,12 @@ class Container:
         self._bundle = place / self.name
         self._bundle.mkdir()
         self._output = self._bundle / "output"
-        mounts = [_bind(target, source, "ro" if target in read_only else "rw") for target, source in (volumes or {}).items()]
+        mounts = [
+            _bind(target, source, "ro" if target in read_only else "rw") for target, source in (volumes or {}).items()
+        ]
+        hosts = self._bundle / "hosts"
+        hosts.write_text(HOSTS)
+        mounts.append(_bind("/etc/hosts", hosts, "ro"))
         variables = image.archive.environment | dict(environment or {})
         specification = _specification(image.root, list(arguments or image.entrypoint), variables, mounts)
         (self._bundle / "config.json").write_text(json.dumps(specification))
@@ -67,7 +75,7 @@ class Container:
             )
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         subprocess.run(["runc", "delete", "--force", self.name], capture_output=True, check=False)
         self._runc.wait()
 
@@ -91,7 +99,12 @@ class Container:
 
 
 def _bind(target: str, source: Path, access: str) -> dict[str, Any]:
-    return {"destination": target, "type": "bind", "source": str(source), "options": ["bind", access, "nosuid", "nodev"]}
+    return {
+        "destination": target,
+        "type": "bind",
+        "source": str(source),
+        "options": ["bind", access, "nosuid", "nodev"],
+    }
 
 
 def _specification(

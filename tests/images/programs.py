@@ -16,12 +16,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TREE / "tests"))
+sys.path[:0] = [str(TREE / "tests"), str(TREE / "src")]
 
 from images.archive import Archive  # noqa: E402 - of this tree
+from images.containers import HOSTS  # noqa: E402
 
 BUILT = TREE / "build" / "images"
 PROGRAMS = ("haproxy", "varnishadm", "varnishd", "varnishlog", "varnishncsa", "varnishstat", "varnishtest")
+BINARIES = (Path("/usr/bin"), Path("/usr/sbin"))
 SHARED = ("/dev", "/proc", "/tmp", str(TREE))
 ENTERED = "VGW_IMAGE_ROOT"
 
@@ -42,6 +44,7 @@ def _inside(root: Path, command: Sequence[str]) -> int:
     for path in SHARED:
         (root / path[1:]).mkdir(parents=True, exist_ok=True)
         subprocess.run(["mount", "--rbind", path, str(root / path[1:])], check=True)
+    (root / "etc" / "hosts").write_text(HOSTS)
     return subprocess.run(command, env=_environment(root), check=False).returncode
 
 
@@ -51,7 +54,8 @@ def _environment(root: Path) -> Mapping[str, str]:
     starters.mkdir()
     for program in PROGRAMS:
         starter = starters / program
-        starter.write_text(f'#!/bin/sh\nexec chroot {root} {program} "$@"\n')
+        (path,) = (where / program for where in BINARIES if (root / where.relative_to("/") / program).exists())
+        starter.write_text(f'#!/bin/sh\nexec chroot {root} {path} "$@"\n')
         starter.chmod(0o755)
     vmod = root / "opt" / "ghost" / "libvmod_ghost.so"
     return os.environ | {

@@ -1,7 +1,6 @@
 """The gateway's image serves as in a pod: nobody's user, no capabilities, a read-only root."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,12 +53,10 @@ class Pod:
 
     def gateway(self) -> Container:
         volumes = {**self.volumes, CONFIGURATION: self._configuration}
-        return Container(
-            self._image, self._place, environment=ENVIRONMENT, volumes=volumes, read_only=[CONFIGURATION]
-        )
+        return Container(self._image, self._place, environment=ENVIRONMENT, volumes=volumes, read_only=[CONFIGURATION])
 
     def access_log(self) -> Container:
-        """The container that only sees varnishd's shared memory."""
+        """Make the container that only sees varnishd's shared memory."""
         return Container(
             self._image,
             self._place,
@@ -90,7 +87,7 @@ def answers(host: str) -> str | None:
 
 
 @pytest.fixture
-def served(gateway, place, tea) -> Iterator[Pod]:
+def served(gateway, place, tea) -> Pod:
     pod = Pod(gateway, place)
     pod.route(tea=tea)
     return pod
@@ -110,5 +107,5 @@ def test_it_serves_and_follows_every_change(served, tea, coffee):
 def test_the_log_is_read_from_another_container(served):
     with served.access_log() as log, served.gateway():
         until(lambda: answers("tea") == "tea", "tea is served")
-        ask("tea", "/logged")
-        until(lambda: "200 tea/logged" in log.output, "the request is logged")
+        # It looks for varnishd every now and then, and tells of what comes after it was found.
+        until(lambda: ask("tea", "/logged").status == 200 and "200 tea/logged" in log.output, "requests are logged")

@@ -25,7 +25,9 @@ class Buildah:
     def base(self, base: Base) -> str:
         """Return the name of the image of one layer that a base makes."""
         name = f"localhost/varnish-gateway-base:{base.identity}"
-        if subprocess.run([*self._command, "inspect", "--type=image", name], capture_output=True, check=False).returncode:
+        if subprocess.run(
+            [*self._command, "inspect", "--type=image", name], capture_output=True, check=False
+        ).returncode:
             container = self._said("from", "scratch")
             try:
                 self._run("add", "--quiet", container, str(base.archive), "/")
@@ -65,9 +67,11 @@ class Buildah:
         command = [*self._command, *words]
         with (
             self._log.open("a") as log,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as running,
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+            ) as running,
         ):
-            assert running.stdout is not None  # noqa: S101 - asked for with PIPE
+            assert running.stdout is not None
             print(f"$ {' '.join(command)}", file=log, flush=True)
             for line in running.stdout:
                 log.write(line)

@@ -36,5 +36,7 @@ def default_name(root: Path, image: str) -> str:
 
 
 def _chart(root: Path, name: str) -> dict[str, dict[str, dict[str, str]]]:
-    loaded: dict[str, dict[str, dict[str, str]]] = yaml.safe_load((root / "charts" / "varnish-gateway" / name).read_text())
+    loaded: dict[str, dict[str, dict[str, str]]] = yaml.safe_load(
+        (root / "charts" / "varnish-gateway" / name).read_text()
+    )
     return loaded

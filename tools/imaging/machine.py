@@ -18,7 +18,13 @@ CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 
 def debian_sources(suite: str) -> list[str]:
     """Return the lines of this machine's sources of Debian, for ``suite``; none where it has no such sources."""
-    asked = ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(REPO_URI)|$(CODENAME)|$(RELEASE)", "Created-By: Packages"]
+    asked = [
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(ORIGIN)|$(REPO_URI)|$(CODENAME)|$(RELEASE)",
+        "Created-By: Packages",
+    ]
     found = subprocess.run(asked, capture_output=True, text=True, check=False)
     lines = []
     for target in found.stdout.splitlines():

@@ -123,6 +123,9 @@ unsafe extern "C" fn finish(ctx: Ctx, _: sys::VCL_BACKEND) {
             (*(*ctx).bo).acct = total;
         }
     });
+    // Varnish insists on it from 7.7 on. After a panic a connection is lost, not the child.
+    // SAFETY: Varnish calls this with the busyobj of the fetch, which is this thread's.
+    unsafe { (*(*ctx).bo).htc = ptr::null_mut() };
 }
 
 unsafe extern "C" fn get_ip(ctx: Ctx, _: sys::VCL_BACKEND) -> sys::VCL_IP {
