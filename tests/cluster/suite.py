@@ -38,6 +38,7 @@ WAITS = (
     "ListenerSetListenersMustHaveConditions",
     "ListenerSetMustHaveCondition",
     "MaxTimeToConsistency",
+    "NamespacesMustBeReady",
     "RouteMustHaveParents",
 )
 """Time-outs of the suite that a failing test waits for."""
