@@ -49,6 +49,7 @@ def main() -> int:
         took, seen = asyncio.run(measure(lab, lab.gateway(), count))
     finally:
         api.delete(f"/api/v1/namespaces/{name}")
+        api.close()
     first, last = statistics.median(took[:SHARE]), statistics.median(took[-SHARE:])
     shares = statistics.quantiles(took, n=100)
     figures = {"p50": shares[49], "p90": shares[89], "p99": shares[98], "max": max(took)}

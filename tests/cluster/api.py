@@ -29,6 +29,9 @@ class Api:
         self._trust.load_cert_chain(layout.PKI / "admin.crt", layout.PKI / "admin.key")
         self._link = self._connection()
 
+    def close(self) -> None:
+        self._link.close()
+
     def get(self, path: str) -> Document:
         return self.request("GET", path)
 

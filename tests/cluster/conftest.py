@@ -1,5 +1,6 @@
 """Fixtures of tests in a real cluster: `make cluster-test` brings it up and runs them where test clients are."""
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterator
@@ -22,8 +23,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def api() -> Api:
-    return Api()
+def api() -> Iterator[Api]:
+    with contextlib.closing(Api()) as api:
+        yield api
 
 
 @pytest.fixture

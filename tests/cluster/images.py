@@ -12,7 +12,7 @@ UNPRIVILEGED = "65532:65532"
 def import_base() -> None:
     """Pack and import what every cluster needs: pause, the echo server and DNS of the conformance tests."""
     _pack("pause", [layout.PAUSE_IMAGE])
-    _pack("echo-basic", gatewayapi.images("echo-basic"))
+    _pack("echo-basic", [layout.ECHO_IMAGE, *gatewayapi.images("echo-basic")])
     _pack("coredns", gatewayapi.images("coredns"), user="0:0")  # binds port 53
 
 

@@ -45,5 +45,6 @@ UNUSABLE_ADDRESS = "10.97.0.1"
 API_PORT = 6443
 SERVER = f"https://{NODE_ADDRESS}:{API_PORT}"
 PAUSE_IMAGE = "varnish-gateway.test/pause:1"
+ECHO_IMAGE = "varnish-gateway.test/echo:1"
 KUBELET_ADMINS = f"{NAME}:kubelet-admins"
 """The group of the API server where it calls the kubelet, for logs and exec."""

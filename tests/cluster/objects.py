@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cluster import gatewayapi, install
+from cluster import install, layout
 
 Document = dict[str, Any]
 GATEWAY_API = "gateway.networking.k8s.io/v1"
@@ -45,7 +45,7 @@ def echo(name: str, namespace: str, *, replicas: int = 1) -> list[Document]:
     environment = [{"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in fields.items()]
     container = {
         "name": "echo",
-        "image": gatewayapi.images("echo-basic")[-1],
+        "image": layout.ECHO_IMAGE,
         "env": [*environment, {"name": "SERVICE_NAME", "value": name}],
         "ports": [{"containerPort": 3000}],
         "readinessProbe": {"httpGet": {"path": "/health", "port": 3000}, "periodSeconds": 1},
