@@ -45,6 +45,7 @@ REASONS = {
     },
     "GatewayClass": {
         "Accepted False InvalidParameters",
+        "Accepted False Unsupported",
         "Accepted True Accepted",
     },
     "HTTPRoute": {

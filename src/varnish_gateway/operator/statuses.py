@@ -20,7 +20,15 @@ from varnish_gateway.emit import names
 from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.sources import Seen, Sources
-from varnish_gateway.operator.statustext import Document, applied_status, faults, route_status, stored_faults, told
+from varnish_gateway.operator.statustext import (
+    Document,
+    applied_status,
+    faults,
+    is_decided,
+    route_status,
+    stored_faults,
+    told,
+)
 from varnish_gateway.operator.verdict import Verdict
 from varnish_gateway.operator.writer import Writer
 from varnish_gateway.translate import with_programmed
@@ -91,7 +99,9 @@ class Statuses:
         elif isinstance(wanted, ir.GatewayStatus):
             if (verdict := self.verdicts.get(key)) is not None:  # until it is known there is nothing true to say
                 await self._apply(key, _completed(wanted, verdict), seen)
-        elif isinstance(wanted, ir.GatewayClassStatus):
+        elif isinstance(wanted, ir.GatewayClassStatus) and (
+            key == self._sources.class_key or not is_decided(seen.status)  # or its own operator has spoken
+        ):
             await self._apply(key, wanted, seen)
 
     async def _apply(self, key: Key, wanted: ir.GatewayStatus | ir.GatewayClassStatus, seen: Seen) -> None:

@@ -31,6 +31,12 @@ def applied_status(wanted: ir.GatewayStatus | ir.GatewayClassStatus, stored: byt
     return None if _holds(live, timed) else timed
 
 
+def is_decided(stored: bytes) -> bool:
+    """Whether the operator of a GatewayClass has said something about it; that none serves it is no decision."""
+    accepted = [one for one in _mapping(stored).get("conditions") or () if one["type"] == "Accepted"]
+    return any(one["status"] != "Unknown" and one["reason"] != "Unsupported" for one in accepted)
+
+
 def route_status(wanted: ir.RouteStatus | None, stored: bytes, is_ours: IsOurs, now: str) -> Document | None:
     """Return the whole status of a route: others' entries as they are, then ours."""
     parents: list[Document] = _mapping(stored).get("parents") or []

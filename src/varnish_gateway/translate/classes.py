@@ -2,7 +2,7 @@
 
 In:   a GatewayClass, and the view for its parameters.
 Out:  Class: what its Gateways are configured with, and its status. None where it belongs
-      to another controller.
+      to another controller. A class of our controller that nobody serves is told so.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ CLUSTER_FEATURES = tuple(
 class Class(Struct, frozen=True):
     configured: Configured
     status: ir.GatewayClassStatus | None  # None: assumed, there is no object
+    is_served: bool = True
 
 
 PLAIN = Configured(ir.Parameters())
@@ -72,16 +73,25 @@ ASSUMED = Class(PLAIN, None)
 
 def translate_class(key: Key, options: Options, view: View) -> Class | None:
     """Return a GatewayClass of ours."""
-    if options.only_class and key.name != options.class_name:
-        return None
     found = view.find(api.GatewayClass, "", key.name)
     if found is None or found.spec.controller_name != options.controller:
         return None
+    if options.only_class and key.name != options.class_name:
+        return _unserved(found)
     ref = found.spec.parameters_ref
     configured = _parameters(ref, view, options.vcl_limit) if ref else PLAIN
     accepted = positive("Accepted", configured.problem, found.metadata.generation)
     features = CLUSTER_FEATURES if options.addresses == "load-balancer" else FEATURES
     return Class(configured, ir.GatewayClassStatus((accepted,), features))
+
+
+def _unserved(found: api.GatewayClass) -> Class:
+    """Return a class that is not for this operator; the text is the same whichever operator writes it."""
+    problem = Problem(
+        "Unsupported", f"no operator serves this class; run one with GATEWAY_CLASS_NAME={found.metadata.name}"
+    )
+    accepted = positive("Accepted", problem, found.metadata.generation)
+    return Class(PLAIN, ir.GatewayClassStatus((accepted,)), is_served=False)
 
 
 def _parameters(ref: ParametersRef, view: View, vcl_limit: int | None) -> Configured:

@@ -93,9 +93,10 @@ class View:
         return self._store.class_objects == 0
 
     def gateway_class(self, name: str) -> Class | None:
-        """Return the GatewayClass as translated, if it is ours."""
+        """Return the GatewayClass as translated, if it is ours to serve."""
         self.seen.add(Key(CLASS, "", name))
-        return self._store.classes.get(Key("GatewayClass", "", name))
+        found = self._store.classes.get(Key("GatewayClass", "", name))
+        return found if found and found.is_served else None
 
     def draft(self, key: Key) -> Draft | None:
         """Return the Gateway as it stands by itself, if it is ours."""

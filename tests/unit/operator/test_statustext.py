@@ -15,7 +15,7 @@ from varnish_gateway.ir import (
     RouteKind,
     RouteStatus,
 )
-from varnish_gateway.operator.statustext import applied_status, faults, route_status
+from varnish_gateway.operator.statustext import applied_status, faults, is_decided, route_status
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
 OURS = "varnish-software.com/gateway"
@@ -96,6 +96,21 @@ def test_features_of_a_class_are_compared_too():
     live = stored(applied_status(GatewayClassStatus((accepted(),), one), b"", EARLIER))
     assert applied_status(GatewayClassStatus((accepted(),), one), live, NOW) is None
     assert applied_status(GatewayClassStatus((accepted(),), two), live, NOW) is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "decided"),
+    [
+        ("Unknown", "Pending", False),  # as the API server has it from the beginning
+        ("False", "Unsupported", False),  # as an operator of another class writes it
+        ("True", "Accepted", True),
+        ("False", "InvalidParameters", True),
+    ],
+)
+def test_a_class_is_decided_when_its_own_operator_has_spoken(status, reason, decided):
+    document = {"conditions": [{"type": "Accepted", "status": status, "reason": reason, "message": ""}]}
+    assert is_decided(json.dumps(document).encode()) is decided
+    assert not is_decided(b"null")
 
 
 def test_entries_of_other_controllers_stay_as_they_are():

@@ -41,9 +41,21 @@ def test_a_cluster_has_more_features():
 def test_other_classes_of_our_controller_are_ours_unless_there_is_only_one():
     asked = obj("GatewayClass", "second", spec={"controllerName": CONTROLLER})
     key = Key("GatewayClass", "", "second")
-    assert translate_class(key, Options(), view_of(asked)) is not None
-    assert translate_class(key, Options(only_class=True), view_of(asked)) is None
-    assert translate_class(key, Options(only_class=True, class_name="second"), view_of(asked)) is not None
+    assert translate_class(key, Options(), view_of(asked)).is_served
+    assert translate_class(key, Options(only_class=True, class_name="second"), view_of(asked)).is_served
+    refused = translate_class(key, Options(only_class=True), view_of(asked))
+    assert not refused.is_served
+    (accepted,) = refused.status.conditions
+    assert (accepted.status, accepted.reason) == ("False", "Unsupported")
+    assert "GATEWAY_CLASS_NAME=second" in accepted.message
+    assert refused.status.supported_features == ()
+
+
+def test_every_operator_says_the_same_of_a_class_that_nobody_serves():
+    asked = obj("GatewayClass", "third", spec={"controllerName": CONTROLLER})
+    key = Key("GatewayClass", "", "third")
+    one, other = (translate_class(key, Options(only_class=True, class_name=name), view_of(asked)) for name in "ab")
+    assert one == other
 
 
 def test_a_class_of_another_controller():
