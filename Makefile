@@ -129,11 +129,11 @@ apiserver: setup build/binaries ## the tests against a real API server alone
 	$(PYTEST) tests/apiserver
 
 .PHONY: conformance
-conformance: $(VENV)/installed build/cluster ## the official Gateway API conformance suite in a real cluster
+conformance: images build/cluster ## the official Gateway API conformance suite in a real cluster
 	@$(CLUSTER) conformance $(if $(TEST),--run-test $(TEST) --keep)
 
 .PHONY: cluster-test
-cluster-test: $(VENV)/installed build/cluster ## our own tests in a real cluster
+cluster-test: images build/cluster ## our own tests in a real cluster
 	@$(CLUSTER) test
 
 # In a network of their own, where nobody else has the ports of a gateway.

@@ -101,7 +101,7 @@ def test_dot_segments_are_resolved_before_matching_and_forwarding(serve, tea):
 def test_head_of_an_answer_of_its_own_has_no_body(serve):
     with serve().client() as client:
         head = client.get(method="HEAD")
-        assert (head.status, head.body) == (404, b"")
+        assert (head.status, head.body, head.header("content-type")) == (404, b"", None)
         assert client.get().status == 404  # the connection is still in step
 
 

@@ -125,7 +125,8 @@ unsafe fn put_answer(
     for (name, value) in &answer.headers {
         beresp.set(name, value)?;
     }
-    if !answer.body.is_empty() {
+    // Without a body there is nothing of that type: some clients would try to read it.
+    if with_body {
         beresp.set("Content-Type", b"application/json")?;
     }
     if answer.status != 204 {
