@@ -125,3 +125,16 @@ def test_a_panic_in_an_answer_is_one_failed_request(entry):
         raw = lab.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert re.match(rb"HTTP/1.1 (404|503) ", raw)
         assert lab.child == child
+
+
+@pytest.mark.skipif(not PANICKING.exists(), reason="needs a build with the feature test-panic")
+def test_a_panic_while_a_body_is_watched_is_one_failed_request(tea):
+    rule = to(backend("tea"), timeouts=wire.Timeouts(request=60_000))
+    with Lab(
+        Config([route("any", rule)], {"tea": [tea]}), vmod=PANICKING, environment={"GHOST_TEST_PANIC": "in-time"}
+    ) as lab:
+        child = lab.child
+        raw = lab.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert raw == b"" or b"target" not in raw
+        assert lab.child == child
+        assert "Panic" not in lab.output
