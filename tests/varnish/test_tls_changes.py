@@ -175,6 +175,7 @@ async def test_what_is_beside_the_blocks_reaches_nobody(serving):
     hostile = Pair(one.certificate + b"\n\nshutdown frontend https-%d\n\n" % port, b"text\n\n\n" + one.key)
     await must_serve(plane, Change(tls=tls(port, (hostile, ["tea"]))))
     assert await certificate_of(port, "tea") == one.der
+    assert not heard(plane, events.HaproxyReloaded), "it came by the admin socket"
 
 
 @pytest.mark.parametrize("name", ["tea coffee", "tea\ncoffee", "[verify", "!tea", ""])

@@ -123,7 +123,7 @@ class ClusterFeed:
                     tasks.create_task(self._secret.run())
                 tasks.create_task(self._look_when_listed())
                 tasks.create_task(self._notice_absence())
-                tasks.create_task(self._apply_forever())
+                tasks.create_task(self._apply_forever(tasks))
                 await self._configure_forever()
             finally:
                 self._watches.close()
@@ -307,16 +307,25 @@ class ClusterFeed:
 
     # -- what goes out -----------------------------------------------------------------
 
-    async def _apply_forever(self) -> None:
-        """Apply what came in; whatever comes while a change is on its way is the next one."""
+    async def _apply_forever(self, tasks: asyncio.TaskGroup) -> None:
+        """Apply what came in; whatever comes while a change is on its way is the next one.
+
+        Certificates are on their way apart: HAProxy may take longer than endpoints can wait.
+        """
         while True:
             await self._work.wait()
             self._work.clear()
             if not self._serving:
                 continue
-            await self._data_plane.apply(self._pending.take())
-            if (in_force := self._data_plane.in_force) is not None:
-                self._last.save(in_force)
+            change = self._pending.take()
+            if change.tls is not None:
+                tasks.create_task(self._apply(Change(tls=change.tls)))
+            await self._apply(msgspec.structs.replace(change, tls=None))
+
+    async def _apply(self, change: Change) -> None:
+        await self._data_plane.apply(change)
+        if (in_force := self._data_plane.in_force) is not None:
+            self._last.save(in_force)
 
     def _tell(self, problems: Iterable[str]) -> None:
         """Remember what stands against what the cluster says; publish it where it is news."""

@@ -147,6 +147,8 @@ class DataPlane:
         self._work.set()
         self.front.want(self._wanted.tls, self._wanted.sockets.tls)
         outcome = await done
+        if change.tls is None and change.sockets is None:
+            return Outcome(outcome.problems + self.front.problems)  # nobody else waits for HAProxy
         return Outcome(outcome.problems + await self.front.settled())
 
     async def stop(self, drain_seconds: float | None = None) -> None:

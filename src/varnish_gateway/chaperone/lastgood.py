@@ -65,6 +65,7 @@ class LastGood:
         self._owner = owner
         self._on_disk: set[str] = set()
         self._written: Last | None = None
+        self._tls: Tls | None = None
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def load(self) -> Kept | None:
@@ -81,13 +82,15 @@ class LastGood:
             log.warning("the last configuration on disk is not usable: %s", error)
             last, kept, contents = None, None, {}
         self._written, self._on_disk = last, set(contents)
+        self._tls = None if kept is None else kept.tls
         self._sweep()
         return kept
 
     def save(self, in_force: InForce) -> None:
         """Keep what is in force; quick where little or nothing changed. A disk that is full is no reason to stop."""
         vcl = in_force.vcl.encode()
-        files = {**in_force.bundle.files, f"main-{content_hash(vcl)}.vcl": vcl, **_tls_files(in_force.tls)}
+        self._tls = self._tls if in_force.tls is None else in_force.tls  # none yet: HAProxy is on its way
+        files = {**in_force.bundle.files, f"main-{content_hash(vcl)}.vcl": vcl, **_tls_files(self._tls)}
         last = _names(files, self._owner, in_force.generation)
         if last == self._written:
             return

@@ -5,7 +5,7 @@ from varnish.tlslab import pair, tls
 from varnish_gateway.chaperone.dataplane import InForce
 from varnish_gateway.chaperone.ghostfiles import GhostFiles
 from varnish_gateway.chaperone.lastgood import Kept, LastGood
-from varnish_gateway.ir import wire
+from varnish_gateway.ir import Tls, wire
 
 TEA = (wire.Endpoint(address="10.0.0.1", port=80),)
 MILK = (wire.Endpoint(address="10.0.0.2", port=80),)
@@ -110,9 +110,13 @@ def test_certificates_are_kept_for_nobody_else(place):
     last.save(in_force(certificates=other))
     assert len([*place.glob("*.pem")]) == 1
     assert LastGood(place, "n/gw").load().tls == other
-    last.save(in_force(certificates=None))
+    again = LastGood(place, "n/gw")
+    again.load()
+    again.save(in_force(certificates=None, generation="4"))
+    assert LastGood(place, "n/gw").load().tls == other, "nothing is known yet"
+    last.save(in_force(certificates=Tls()))
     assert [*place.glob("*.pem")] == []
-    assert LastGood(place, "n/gw").load().tls is None
+    assert LastGood(place, "n/gw").load().tls == Tls()
 
 
 def test_a_damaged_certificate_is_no_configuration(place):
