@@ -119,7 +119,11 @@ def _locked(path: Path) -> Iterator[None]:
     """Hold the lock while building, so that two checkouts don't build the same thing at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another checkout builds images: waiting for it", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

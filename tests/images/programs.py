@@ -9,6 +9,7 @@ Out:  the command's exit status. It runs in a mount and a network namespace of i
 """
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ ENTERED = "VGW_IMAGE_ROOT"
 def main() -> int:
     if (root := os.environ.get(ENTERED)) is not None:
         return _inside(Path(root), sys.argv[1:])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the directory goes
     # Not below /tmp, which the image's file system shares.
     with tempfile.TemporaryDirectory(prefix="root-", dir=BUILT) as directory:
         Path(directory).chmod(0o755)

@@ -198,9 +198,11 @@ unsafe extern "C" fn finish(ctx: Ctx, _: sys::VCL_BACKEND) {
                     htc.priv_ = ptr::null_mut();
                 }
             }
-            bo.htc = ptr::null_mut();
         }
     });
+    // Varnish insists on it from 7.7 on, also after a panic.
+    // SAFETY: Varnish calls this with the busyobj of the fetch, which is this thread's.
+    unsafe { (*(*ctx).bo).htc = ptr::null_mut() };
 }
 
 /// A pipe has no response of varnishd's making: the answer goes to the client as it is,
