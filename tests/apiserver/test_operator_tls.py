@@ -128,6 +128,20 @@ def test_a_rotation_is_another_secret_and_the_same_pods(lab):
     assert lab.operator.writes()["Secret apply"] == writes["Secret apply"] + 1
 
 
+def test_a_certificate_that_comes_late_goes_or_breaks_replaces_no_pod(lab):
+    lab.gateway(listeners=[https("https", "cert")])
+    lab.operator.settled()
+    pods = template(lab)
+    assert lab.routing().listeners == (), "nothing is served without a certificate"
+    certify(lab, "cert")
+    lab.until(lambda: certificate_names(lab) == {443: [("*",)]}, "the certificate")
+    lab.until(lambda: lab.routing().listeners, "the listener")
+    lab.delete("Secret", "cert")
+    lab.until(lambda: not sealed(lab), "an empty Secret")
+    lab.operator.settled()
+    assert template(lab) == pods
+
+
 def test_what_nobody_refers_to_writes_nothing(lab):
     certify(lab, "cert")
     lab.gateway(listeners=[https("https", "cert")])

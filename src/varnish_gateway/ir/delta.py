@@ -26,13 +26,16 @@ class UserVclUnavailable(Struct, frozen=True):
 class GatewayDelta(Struct, kw_only=True):
     """What changed about one Gateway.
 
-    ``listeners`` are those that are to be served, and None where they did not change.
+    ``listeners`` are those that are to be served, and None where they did not change. ``placed``
+    are those whose sockets are open: a listener that waits for a certificate has its place
+    already, so that pods need not be replaced when it comes.
     ``parameters`` are None where they did not change, or can't be had now. ``user_vcl`` is
     UNSET where it did not change and None where there is none. ``tls`` is None where it did
     not change. A route with the value None is gone.
     """
 
     listeners: tuple[wire.Listener, ...] | None = None
+    placed: tuple[wire.Listener, ...] | None = None
     user_vcl: UserVcl | UserVclUnavailable | UnsetType | None = UNSET
     parameters: Parameters | None = None
     tls: Tls | None = None

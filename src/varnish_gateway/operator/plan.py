@@ -62,7 +62,8 @@ class Plan:
         self.noted: set[Key] = set()
         self.maps = self._new_maps()
         self._index = self._new_index()
-        self._listeners: tuple[wire.Listener, ...] | None = None
+        self._listeners: tuple[wire.Listener, ...] = ()
+        self._placed: tuple[wire.Listener, ...] = ()
         self._parameters: Parameters | None = None
         self._namespaces: Counter[str] = Counter()
         self._moved: set[str] = set()  # namespaces that came or went since the objects were made
@@ -70,13 +71,9 @@ class Plan:
         self._shape: GatewayShape | None = None
 
     @property
-    def listeners(self) -> tuple[wire.Listener, ...]:
-        """The listeners that are to be served."""
-        return self._listeners or ()
-
-    @property
     def sockets(self) -> frozenset[str]:
-        return frozenset(listener.socket for listener in self.listeners)
+        """The sockets on which listeners are to be served."""
+        return frozenset(listener.socket for listener in self._listeners)
 
     @property
     def shape(self) -> GatewayShape | None:
@@ -94,6 +91,8 @@ class Plan:
             self.tls = delta.tls
         if delta.listeners is not None:
             self._listeners = delta.listeners
+        if delta.placed is not None:
+            self._placed = delta.placed
         if delta.parameters is not None:
             self._parameters = delta.parameters
         if delta.user_vcl is not UNSET and not isinstance(delta.user_vcl, UserVclUnavailable):
@@ -206,7 +205,7 @@ class Plan:
             class_name=spec.gateway_class_name,
             labels=infrastructure.labels,
             annotations=infrastructure.annotations,
-            listeners=self.listeners,
+            listeners=self._placed,
             parameters=self._parameters or Parameters(),
             addresses=tuple(address.value for address in spec.addresses if address.value),
             shards=len(self._shards),

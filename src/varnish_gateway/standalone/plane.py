@@ -46,7 +46,7 @@ Tell = Callable[[Key, bool, str], None]
 class _Wanted:
     """The whole of what is wanted, and which parts of it are not handed over yet."""
 
-    listeners: tuple[wire.Listener, ...] = ()
+    placed: tuple[wire.Listener, ...] = ()
     vcl: str | None = None
     extra_args: tuple[str, ...] = ()
     tls: Tls = field(default_factory=Tls)
@@ -56,8 +56,8 @@ class _Wanted:
     new_slices: dict[Key, EndpointSlice | None] = field(default_factory=dict)
 
     def take(self, delta: GatewayDelta) -> None:
-        if delta.listeners is not None:
-            self.listeners = delta.listeners
+        if delta.placed is not None:
+            self.placed = delta.placed
         if delta.parameters is not None:
             self.extra_args = delta.parameters.varnishd_extra_args
         if delta.tls is not None:
@@ -81,7 +81,7 @@ class _Wanted:
         """Return what was not handed over yet, or everything for a new data plane."""
         change = Change(
             vcl=self.vcl,
-            sockets=parse_listen(varnish_listen(self.listeners, reload_port=0)),
+            sockets=parse_listen(varnish_listen(self.placed, reload_port=0)),
             extra_args=self.extra_args,
             tls=self.tls,
             routing=self.shards.all() if whole else self.new_shards,
@@ -109,7 +109,7 @@ class Plane:
     @property
     def is_ready(self) -> bool:
         """Whether requests are answered; a Gateway without a listener has none to answer."""
-        return self.served.ready if self.served is not None else not self._wanted.listeners
+        return self.served.ready if self.served is not None else not self._wanted.placed
 
     @property
     def served(self) -> Served | None:
@@ -150,7 +150,7 @@ class Plane:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if not self._wanted.listeners:
+            if not self._wanted.placed:
                 await self._stop()
                 continue
             if self._wanted.vcl is None:
@@ -176,7 +176,7 @@ class Plane:
     async def _start(self) -> DataPlane:
         settings = Settings(
             work_dir=self._work_dir,
-            sockets=parse_listen(varnish_listen(self._wanted.listeners, reload_port=0)),
+            sockets=parse_listen(varnish_listen(self._wanted.placed, reload_port=0)),
             extra_args=self._wanted.extra_args,
             drain_seconds=DRAIN_SECONDS,
             gateway_name=self.key.name,

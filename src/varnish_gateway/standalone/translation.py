@@ -63,7 +63,7 @@ def translate_files(paths: Sequence[str]) -> Translation:
             listeners=listeners,
             routes=tuple(route for _, route in sorted(found.routes.items()) if route is not None),
             shards=tuple(_shards(listeners, found.routes).values()),
-            listen=varnish_listen(listeners),
+            listen=varnish_listen(found.placed or ()),
             vcl=_vcl(found),
             tls=found.tls.ports if found.tls is not None else (),
         )

@@ -25,23 +25,27 @@ if TYPE_CHECKING:
 
 class Served(Struct, frozen=True):
     listeners: tuple[wire.Listener, ...]
+    placed: tuple[wire.Listener, ...]  # these, and those that wait for what they refer to
     tls: ir.Tls
 
 
 def assemble(gateway: Settled, sets: Iterable[SettledSet]) -> Served:
     """Return what is to be served, the Gateway's own first."""
     owners: tuple[Parent, ...] = (gateway, *sets)
-    served = [listener for owner in owners for listener in owner.listeners if listener.is_served]
+    placed = [listener for owner in owners for listener in owner.listeners if listener.has_place]
+    served = [listener for listener in placed if listener.is_served]
     material = tls.Material(
         certificates={name: files for owner in owners for name, files in owner.draft.material.certificates.items()},
         clients={port: found for owner in owners for port, found in owner.draft.material.clients.items()},
     )
-    return Served(tuple(map(to_wire, served)), tls.assemble(served, material))
+    return Served(tuple(map(to_wire, served)), tuple(map(to_wire, placed)), tls.assemble(served, material))
 
 
 def add_served(changes: ir.GatewayDelta, before: Served | None, after: Served) -> None:
     """Put into the changes of a Gateway what it serves otherwise than before; it begins without TLS."""
     if before is None or before.listeners != after.listeners:
         changes.listeners = after.listeners
+    if before is None or before.placed != after.placed:
+        changes.placed = after.placed
     if after.tls != (before.tls if before else ir.Tls()):
         changes.tls = after.tls

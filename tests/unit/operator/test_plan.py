@@ -27,7 +27,11 @@ def gateway(generation: int = 1, **spec: object) -> api.Gateway:
 
 def plan(*, shards: int = 1, with_routes: dict[Key, wire.Route | None] | None = None) -> Plan:
     made = Plan(gateway(), Installation(image="i"), shards)
-    made.take(GatewayDelta(listeners=LISTENERS, user_vcl=None, parameters=Parameters(), routes=with_routes or {}))
+    made.take(
+        GatewayDelta(
+            listeners=LISTENERS, placed=LISTENERS, user_vcl=None, parameters=Parameters(), routes=with_routes or {}
+        )
+    )
     return made
 
 
@@ -93,7 +97,7 @@ def test_a_rotated_certificate_is_another_secret_and_nothing_else():
 
 def test_certificates_flow_while_a_class_is_at_fault():
     made = Plan(gateway(), Installation(image="i"), 1)
-    made.take(GatewayDelta(listeners=LISTENERS, tls=secured(b"one")))
+    made.take(GatewayDelta(listeners=LISTENERS, placed=LISTENERS, tls=secured(b"one")))
     assert made.settle().keys() == {SECRET}
     made.take(GatewayDelta(tls=secured(b"two")))
     assert made.settle().keys() == {SECRET}
@@ -105,7 +109,7 @@ def test_certificates_flow_while_a_class_is_at_fault():
 
 def test_without_parameters_there_is_nothing_to_be_made_and_nothing_to_be_removed():
     made = Plan(gateway(), Installation(image="i"), 1)
-    made.take(GatewayDelta(listeners=LISTENERS, user_vcl=UserVclUnavailable("parametersRef", "gone")))
+    made.take(GatewayDelta(listeners=LISTENERS, placed=LISTENERS, user_vcl=UserVclUnavailable("parametersRef", "gone")))
     assert not made.settle()
     assert made.shape is not None, "routing flows all the same"
     assert made.objects is None

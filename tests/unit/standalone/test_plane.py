@@ -73,7 +73,14 @@ async def until(check: Callable[[], object]) -> None:
 
 def first(**more: object) -> GatewayDelta:
     return GatewayDelta(
-        **{"listeners": (LISTENER,), "user_vcl": None, "parameters": Parameters(), "routes": {KEY: ROUTE}, **more}
+        **{
+            "listeners": (LISTENER,),
+            "placed": (LISTENER,),
+            "user_vcl": None,
+            "parameters": Parameters(),
+            "routes": {KEY: ROUTE},
+            **more,
+        }
     )
 
 
@@ -135,9 +142,9 @@ async def test_other_arguments_are_handed_over_to_the_data_plane_that_runs(plane
 async def test_without_listeners_nothing_runs(plane):
     plane.want(first(), {})
     await until(changes)
-    plane.want(GatewayDelta(listeners=()), {})
+    plane.want(GatewayDelta(placed=()), {})
     await until(lambda: Recorder.log[-1] == "stop")
-    plane.want(GatewayDelta(listeners=(LISTENER,)), {})
+    plane.want(GatewayDelta(placed=(LISTENER,)), {})
     await until(lambda: len(changes()) == 2)
 
 

@@ -74,6 +74,12 @@ def test_a_listener_with_a_certificate():
     assert world.listener() == SERVED
 
 
+def test_a_listener_without_a_certificate_has_its_socket_and_is_not_served():
+    changes = Translator(assume_class=True).update(keyed(gateway("gw", PLAIN, https()))).gateways[GW]
+    assert [listener.socket for listener in changes.listeners] == ["http-80"]
+    assert [listener.socket for listener in changes.placed] == ["http-80", "https-443"]
+
+
 def test_a_gateway_without_tls_says_nothing_about_it():
     delta = Translator(assume_class=True).update(keyed(gateway()))
     assert delta.gateways[GW].tls is None

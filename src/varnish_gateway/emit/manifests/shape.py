@@ -15,7 +15,10 @@ class Installation(Struct, frozen=True, kw_only=True):
 
 
 class GatewayShape(Struct, frozen=True, kw_only=True):
-    """One Gateway. ``labels`` and ``annotations`` are those of spec.infrastructure."""
+    """One Gateway. ``labels`` and ``annotations`` are those of spec.infrastructure.
+
+    ``listeners`` have their sockets in the pods, whether they are served already or not.
+    """
 
     namespace: str
     name: str
