@@ -56,15 +56,21 @@ class Api:
     ) -> Document:
         text = None if body is None else json.dumps(body)
         try:
+            status, content = self._exchange(method, path, text, content_type)
+        except (ConnectionError, ssl.SSLEOFError):  # the server has closed a connection that was idle
+            status, content = self._exchange(method, path, text, content_type)
+        if status >= 300:
+            raise Refused(f"{method} {path}", status, content.decode(errors="replace"))
+        return dict(json.loads(content))
+
+    def _exchange(self, method: str, path: str, text: str | None, content_type: str) -> tuple[int, bytes]:
+        try:
             self._link.request(method, path, text, {"Content-Type": content_type})
             answer = self._link.getresponse()
-            content = answer.read()
+            return answer.status, answer.read()
         except (OSError, http.client.HTTPException):
             self._link.close()  # it opens again by itself
             raise
-        if answer.status >= 300:
-            raise Refused(f"{method} {path}", answer.status, content.decode(errors="replace"))
-        return dict(json.loads(content))
 
     def watch(self, path: str, version: str) -> Iterator[Document]:
         """Yield changes after a resource version, for some minutes."""

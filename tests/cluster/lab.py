@@ -1,5 +1,6 @@
 """A namespace in the running cluster: what a test does and sees there."""
 
+import socket
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -61,7 +62,9 @@ class Lab:
     def gateway(self, name: str = "gateway") -> str:
         """Have a Gateway that is programmed, and return its address."""
         self.put(objects.gateway(name, self.namespace))
-        return until(lambda: address(self.get("Gateway", name)), f"Gateway {name} is programmed")
+        found = until(lambda: address(self.get("Gateway", name)), f"Gateway {name} is programmed")
+        until(lambda: is_reachable(found), f"kube-proxy knows {found}")
+        return found
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
@@ -81,6 +84,14 @@ def is_rolled_out(deployment: Document | None) -> bool:
     newest = status.get("observedGeneration") == deployment["metadata"]["generation"]
     counts = [status.get(count, 0) for count in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")]
     return newest and counts == [wanted] * 4
+
+
+def is_reachable(address: str, port: int = 80) -> bool:
+    try:
+        socket.create_connection((address, port), timeout=2).close()
+    except OSError:
+        return False
+    return True
 
 
 def address(gateway: Document | None) -> str | None:

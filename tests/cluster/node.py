@@ -86,6 +86,9 @@ def prepare_network() -> None:
     _run("ip", "route", "add", "default", "via", layout.CLIENT_ADDRESS)
     for reachable in (layout.PODS, layout.SERVICES, layout.LOAD_BALANCERS):
         _run("ip", "-n", "client", "route", "add", reachable, "via", layout.NODE_ADDRESS)
+    # Until kube-proxy knows an address, a connection to it has to fail at once: one that is forwarded
+    # instead is remembered by the kernel, and its repetitions never reach the Service.
+    _run("ip", "route", "add", "unreachable", layout.LOAD_BALANCERS)
     _set("net/ipv4/ip_forward", "1")
     _set("net/ipv4/conf/all/send_redirects", "0")
     _set("net/bridge/bridge-nf-call-iptables", "1")
