@@ -47,13 +47,20 @@ def up(say: Say, *, wait: float = 0.0, lifeline: int | None = None) -> None:
 
 def down(say: Say, *, force: bool = False) -> None:
     """Take the cluster down, or clean up after one; do nothing if there is nothing."""
-    root = lock.holder().get("root")
-    if lock.is_held() and not force and root != str(layout.ROOT):
-        raise ClusterError(f"this cluster is not of this checkout: {lock.describe(lock.holder())}; down --force")
-    for pid in inside.node_processes():
+    processes = inside.node_processes()  # first: whoever comes after the cluster that we look at is not ended
+    before = lock.holder()
+    if lock.is_held() and not force and before.get("root") != str(layout.ROOT):
+        raise ClusterError(f"this cluster is not of this checkout: {lock.describe(before)}; down --force")
+    for pid in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    held = lock.acquire(wait=END_SECONDS)
+    try:
+        held = lock.acquire(wait=END_SECONDS)
+    except lock.Held:
+        if lock.holder() == before:
+            raise
+        say(f"another cluster has taken its place: {lock.describe(lock.holder())}")  # and has cleaned up for itself
+        return
     left = clean()
     lock.remove(held)
     if left:

@@ -30,7 +30,7 @@ def cluster(say: Say, *, keep: bool) -> Iterator[None]:
         try:
             yield
         finally:
-            if not keep:
+            if not keep and (is_ours() or not lock.is_held()):
                 lifecycle.down(say)
     finally:
         os.close(watched)
