@@ -11,6 +11,7 @@ DIRECTORY = Path(__file__).parent.parent / "docs" / "schema"
 DOCUMENTS = {
     "routing": wire.Routing,
     "index": wire.Index,
+    "fresh": wire.Fresh,
     "endpoints": wire.Endpoints,
     "manifest": wire.Manifest,
     "tls": wire.Tls,

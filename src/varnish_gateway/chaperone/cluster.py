@@ -26,11 +26,11 @@ from varnish_gateway.chaperone.dataplane import Change, DataPlane
 from varnish_gateway.chaperone.ghostfiles import Pools
 from varnish_gateway.chaperone.lastgood import LastGood
 from varnish_gateway.chaperone.settings import Settings
-from varnish_gateway.chaperone.shards import Shelf, check_fits, read_index, read_shard
+from varnish_gateway.chaperone.shards import Shelf, check_fits, read_index, read_patches, read_shard
 from varnish_gateway.chaperone.slicewatch import SliceWatches
 from varnish_gateway.chaperone.source import SourceState
 from varnish_gateway.chaperone.tls.material import read_tls
-from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING, shard_map
+from varnish_gateway.emit.names import FRESH, GENERATION, INDEX, MAIN_VCL, ROUTING, shard_map
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import Tls, wire
 from varnish_gateway.kube.client import Client
@@ -259,6 +259,7 @@ class ClusterFeed:
         problems: list[str] = []
         try:
             index = self._read_own(said)
+            self._shelf.freshen(read_patches(said.data.get(FRESH)), index, self._namespace)
             problems += await self._fetch(index)
             arriving = self._shelf.arriving(index)
         except errors.BadDocument as error:

@@ -16,11 +16,13 @@ from msgspec import Struct
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone.version1 import routing_shard
-from varnish_gateway.emit.routing import MOST_SHARDS, content_hash, endpoint_namespaces
+from varnish_gateway.emit.names import FRESH
+from varnish_gateway.emit.routing import MOST_SHARDS, content_hash, endpoint_namespaces, patched
 from varnish_gateway.ir import wire
 
 _decode_routing = msgspec.json.Decoder(wire.Routing).decode
 _decode_index = msgspec.json.Decoder(wire.Index).decode
+_decode_fresh = msgspec.json.Decoder(wire.Fresh).decode
 
 
 class Shard(Struct, frozen=True):
@@ -52,6 +54,16 @@ def read_index(text: str | None, source: str) -> wire.Index:
     if not 1 <= len(index.shards) <= MOST_SHARDS:
         raise errors.BadDocument(f"{source}: {len(index.shards)} shards are not from 1 to {MOST_SHARDS}")
     return index
+
+
+def read_patches(text: str | None) -> tuple[wire.Patch, ...]:
+    """Return the newest changes, none where they can't be read: the shards themselves can."""
+    if text is None:
+        return ()
+    try:
+        return _decode_fresh(text).patches
+    except msgspec.DecodeError:
+        return ()
 
 
 def check_fits(shard: Shard, index: wire.Index, source: str) -> None:
@@ -88,6 +100,20 @@ class Shelf:
     def put(self, number: int, shard: Shard) -> None:
         """Keep a shard until an index takes it."""
         self._fresh[number] = shard
+
+    def freshen(self, patches: Iterable[wire.Patch], index: wire.Index, namespace: str) -> None:
+        """Make shards that have to be asked for out of those that are here, where that gives the very text."""
+        asked = set(self.wanting(index))
+        for patch in patches:
+            before = self.known(patch.shard, patch.before)
+            if patch.shard not in asked or before is None:
+                continue
+            try:
+                text = patched(before.content, patch)
+            except msgspec.DecodeError:
+                continue
+            if content_hash(text) == index.shards[patch.shard]:
+                self.put(patch.shard, read_shard(text, patch.shard, FRESH, namespace))
 
     def arriving(self, index: wire.Index) -> frozenset[str]:
         """Return the namespaces that the shards of index need and the serving ones don't.

@@ -21,6 +21,7 @@ BYTES_PER_SHARD = 400_000
 """No shard of several routes is larger: a ConfigMap takes 1 MiB, and main.vcl and the index are beside shard 0."""
 MOST_SHARDS = 8192
 
+_BEGIN, _END = b',"routes":[\n', b"\n]}\n"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -152,7 +153,39 @@ class Shards:
         head = wire.Routing(
             version=2, shard=shard, shards=len(self._members), listeners=self._listeners if shard == 0 else ()
         )
-        opened = _encode(head)[:-1]
-        if not members:
-            return opened + b"}\n"
-        return opened + b',"routes":[\n' + b",\n".join(members[key] for key in sorted(members)) + b"\n]}\n"
+        return _joined(_encode(head)[:-1], members)
+
+
+def patched(text: bytes, patch: wire.Patch) -> bytes:
+    """Return the text of a shard after a patch; whether it is the right one, its hash has to say."""
+    opened, members = _parted(text)
+    for route in patch.routes:
+        members[f"{route.namespace}/{route.name}"] = _encode(route)
+    for key in patch.gone:
+        members.pop(key, None)
+    return _joined(opened, members)
+
+
+class _Named(msgspec.Struct, frozen=True):
+    namespace: str
+    name: str
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode
+
+
+def _joined(opened: bytes, members: Mapping[str, bytes]) -> bytes:
+    """Return a shard: its head, and its members, each on a line of its own, by name."""
+    if not members:
+        return opened + b"}\n"
+    return opened + _BEGIN + b",\n".join(members[key] for key in sorted(members)) + _END
+
+
+def _parted(text: bytes) -> tuple[bytes, dict[str, bytes]]:
+    """Return head and members of a shard as ``_joined`` wrote it."""
+    opened, begin, rest = text.partition(_BEGIN)
+    if not begin:
+        return text.removesuffix(b"}\n"), {}
+    lines = rest.removesuffix(_END).split(b",\n")
+    named = ((_decode_named(line), line) for line in lines)
+    return opened, {f"{one.namespace}/{one.name}": line for one, line in named}

@@ -1,9 +1,10 @@
 """The wire format: what travels from translation to the chaperone and on to ghost.
 
-Five documents, each JSON:
+Six documents, each JSON:
 
 - ``Routing``: one shard of the routes of a Gateway. Shard 0 also carries the listeners.
 - ``Index``: ``shards.json``, which names the shards of a large Gateway in a cluster.
+- ``Fresh``: ``fresh.json``, which has the newest changes of shards beside that index.
 - ``Endpoints``: one shard of pools, each with the addresses that serve it.
 - ``Manifest``: ``ghost.json``, which names the shard files that are in force.
 - ``Tls``: ``tls.json``, which names the certificates that TLS is terminated with.
@@ -208,6 +209,22 @@ class Index(Wire, frozen=True):
 
     version: Literal[2]
     shards: tuple[str, ...]
+
+
+class Patch(Wire, frozen=True):
+    """What makes a shard's text with the hash ``before`` into the one that the index names."""
+
+    shard: int
+    before: str
+    routes: tuple[Route, ...] = ()
+    gone: tuple[str, ...] = ()  # "namespace/name"
+
+
+class Fresh(Wire, frozen=True):
+    """The newest changes: whoever has the texts from before need not read the shards."""
+
+    version: Literal[2]
+    patches: tuple[Patch, ...] = ()
 
 
 # -- endpoints -------------------------------------------------------------------------

@@ -18,11 +18,12 @@ from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import Infrastructure
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape, Installation
-from varnish_gateway.emit.routing import Shards, content_hash, endpoint_namespaces
+from varnish_gateway.emit.routing import Shards, content_hash, endpoint_namespaces, shard_of
 from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import GatewayDelta, Parameters, Tls, UserVclUnavailable, wire
 from varnish_gateway.operator.live import LiveMap
+from varnish_gateway.operator.recent import Recent
 
 Manifest = dict[str, Any]
 
@@ -54,6 +55,7 @@ class Plan:
         self._sealed: tuple[str, Tls, bool] | None = None  # what the Secret was made of
         self._installation = installation
         self._shards = Shards(shards)
+        self.recent = Recent()
         self.shards = {number: _shard(text) for number, text in self._shards.all().items()}
         self.doubted: set[int] = set()
         self.surplus: set[int] = set()
@@ -100,6 +102,9 @@ class Plan:
         for route_key, route in delta.routes.items():
             self._reach(route_key, route)
         self._take_shards(self._shards.update(listeners=delta.listeners, routes=delta.routes))
+        if len(self._shards) > 1:
+            for (_, namespace, name), route in delta.routes.items():
+                self.recent.add(shard_of(namespace, name, len(self._shards)), f"{namespace}/{name}", route)
 
     def keep_to(self, shards: int | None) -> bool:
         """Have as many shards as are in use, where they fit: whoever led before may have seen other moments than we."""
@@ -119,6 +124,7 @@ class Plan:
         self.surplus -= self.shards.keys()
         if len(self.maps) != len(self.shards):
             self.maps = self._new_maps()
+            self.recent.forget()
         if any(changed):  # the index does not name shard 0
             self._index = self._new_index()
 

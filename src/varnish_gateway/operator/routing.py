@@ -66,14 +66,15 @@ class Routing:
             raise
 
     async def _bring_maps(self, plan: Plan, shape: GatewayShape, doubted: set[int]) -> None:
-        shards, index, head = dict(plan.shards), plan.index(), plan.head
+        shards, index, fresh, head = dict(plan.shards), plan.index(), plan.recent.take(), plan.head
         vcl, generation = plan.vcl, plan.gateway.metadata.generation
         wanted = [(number, shards[number]) for number in sorted(doubted) if number and number in shards]
         beside = [(number, shard) for number, shard in wanted if not self._has_shard(shape, number, shard.hash, head)]
         await asyncio.gather(*(self._apply_shard(shape, number, shard) for number, shard in beside))
         main = await self._stored(_key(shape, 0))
         if main is None or (main.routing, main.index) != (shards[0].hash, _hash(index)):
-            main = await self._apply(manifests.routing_map(shape, shards[0].text, index), names.ROUTE_MANAGER)
+            main = await self._apply(manifests.routing_map(shape, shards[0].text, index, fresh), names.ROUTE_MANAGER)
+        plan.recent.written({number: shard.hash for number, shard in shards.items()})
         await self._bring_vcl(shape, main, vcl if vcl is not None else main.vcl, generation)
         gone = {number for number in plan.surplus if number >= len(shards)}
         plan.surplus -= gone

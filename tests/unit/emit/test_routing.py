@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from varnish_gateway.api import Key
-from varnish_gateway.emit.routing import BYTES_PER_SHARD, PER_SHARD, Shards, shard_of
+from varnish_gateway.emit.routing import BYTES_PER_SHARD, PER_SHARD, Shards, patched, shard_of
 from varnish_gateway.ir import wire
 
 
@@ -72,6 +72,19 @@ def test_the_first_of_several_shards_has_the_listeners_alone():
     first = msgspec.json.decode(shards.all()[0], type=wire.Routing)
     assert (first.listeners, first.routes) == ((listener,), ())
     assert set(decoded(shards.all())) == {f"r{n}" for n in range(1000)}
+
+
+def test_a_patch_makes_the_very_text_that_the_writer_has():
+    shards = Shards()
+    shards.update(routes=routes("a", "b", "c"))
+    before = shards.all()[0]
+    shards.update(routes={key("b"): None, key("c"): route("c", created=7), key("d"): route("d")})
+    patch = wire.Patch(shard=0, before="", routes=(route("c", created=7), route("d")), gone=("default/b",))
+    assert patched(before, patch) == shards.all()[0]
+    everything = wire.Patch(shard=0, before="", gone=("default/a", "default/c", "default/d"))
+    shards.update(routes=dict.fromkeys([key("a"), key("c"), key("d")]))
+    assert patched(patched(before, patch), everything) == shards.all()[0]
+    assert patched(shards.all()[0], wire.Patch(shard=0, before="", routes=(route("a"),))) != shards.all()[0]
 
 
 def test_a_removed_route_is_gone():

@@ -4,7 +4,7 @@ from base64 import b64decode
 
 import msgspec
 
-from varnish_gateway import api
+from unit.operator.plans import LISTENERS, gateway, plan
 from varnish_gateway.api import Key
 from varnish_gateway.emit import manifests
 from varnish_gateway.emit.manifests import Installation
@@ -14,25 +14,6 @@ from varnish_gateway.operator.live import decode_map, decode_shard
 from varnish_gateway.operator.plan import Plan
 
 SECRET = Key("Secret", "shop", "gw-tls")
-LISTENERS = (wire.Listener(name="http", socket="http-80", port=80),)
-
-
-def gateway(generation: int = 1, **spec: object) -> api.Gateway:
-    document = {
-        "metadata": {"name": "gw", "namespace": "shop", "uid": "u", "generation": generation},
-        "spec": {"gatewayClassName": "varnish", "listeners": [], **spec},
-    }
-    return msgspec.convert(document, api.Gateway)
-
-
-def plan(*, shards: int = 1, with_routes: dict[Key, wire.Route | None] | None = None) -> Plan:
-    made = Plan(gateway(), Installation(image="i"), shards)
-    made.take(
-        GatewayDelta(
-            listeners=LISTENERS, placed=LISTENERS, user_vcl=None, parameters=Parameters(), routes=with_routes or {}
-        )
-    )
-    return made
 
 
 def bound(of: Plan) -> set[str]:

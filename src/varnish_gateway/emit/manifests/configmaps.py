@@ -16,11 +16,15 @@ def config_map(shape: GatewayShape, vcl: str, generation: int) -> Manifest:
     return {**manifest, "data": {names.MAIN_VCL: vcl}}
 
 
-def routing_map(shape: GatewayShape, routing: bytes, index: bytes | None) -> Manifest:
-    """Return shard 0, and the index where there are more shards."""
+def routing_map(
+    shape: GatewayShape, routing: bytes, index: bytes | None = None, fresh: bytes | None = None
+) -> Manifest:
+    """Return shard 0, and the index where there are more shards, with their newest changes."""
     data = {names.ROUTING: routing.decode()}
     if index is not None:
         data[names.INDEX] = index.decode()
+    if fresh is not None:
+        data[names.FRESH] = fresh.decode()
     metadata = {"name": names.config_map(shape.name), "namespace": shape.namespace}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 

@@ -1,0 +1,29 @@
+"""Plans of a Gateway."""
+
+import msgspec
+
+from varnish_gateway import api
+from varnish_gateway.api import Key
+from varnish_gateway.emit.manifests import Installation
+from varnish_gateway.ir import GatewayDelta, Parameters, wire
+from varnish_gateway.operator.plan import Plan
+
+LISTENERS = (wire.Listener(name="http", socket="http-80", port=80),)
+
+
+def gateway(generation: int = 1, **spec: object) -> api.Gateway:
+    document = {
+        "metadata": {"name": "gw", "namespace": "shop", "uid": "u", "generation": generation},
+        "spec": {"gatewayClassName": "varnish", "listeners": [], **spec},
+    }
+    return msgspec.convert(document, api.Gateway)
+
+
+def plan(*, shards: int = 1, with_routes: dict[Key, wire.Route | None] | None = None) -> Plan:
+    made = Plan(gateway(), Installation(image="i"), shards)
+    made.take(
+        GatewayDelta(
+            listeners=LISTENERS, placed=LISTENERS, user_vcl=None, parameters=Parameters(), routes=with_routes or {}
+        )
+    )
+    return made
