@@ -14,6 +14,8 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := cargo --quiet
+# Checkouts share the directory that Cargo builds in, and its results are taken from there.
+ONE_BUILD = mkdir -p "$(CACHE)" && flock "$(CACHE)/build.lock"
 VMOD := build/libvmod_ghost.so
 RUST_SOURCES := $(shell find ghost -name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.vcc' -o -name '*.h' \) -print)
 EXTENSION := src/varnish_gateway/_ghost.abi3.so
@@ -39,20 +41,20 @@ $(VENV)/installed: requirements/dev.txt
 
 $(EXTENSION): $(RUST_SOURCES) pyproject.toml | build/packages $(VENV)/installed
 	@echo "building ghost-core for Python (a minute the first time)"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release --locked >build/extension.log 2>&1 || { cat build/extension.log; exit 1; }
+	@export PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" && $(ONE_BUILD) $(BIN)/maturin develop --release --locked >build/extension.log 2>&1 || { cat build/extension.log; exit 1; }
 	@touch $@
 
 $(VMOD): $(RUST_SOURCES) | build/packages
 	@echo "building the ghost VMOD (two minutes the first time)"
-	@cd ghost && PYTHON=/usr/bin/python3 $(CARGO) build --release --locked --package vmod-ghost
 	@mkdir -p build
-	@cp "$$CARGO_TARGET_DIR/release/libvmod_ghost.so" $@.new && mv $@.new $@
+	@$(ONE_BUILD) sh -c 'cd ghost && PYTHON=/usr/bin/python3 $(CARGO) build --release --locked --package vmod-ghost && cp "$$CARGO_TARGET_DIR/release/libvmod_ghost.so" ../$@.new'
+	@mv $@.new $@
 
 # The same with a function that panics on demand: tests show that a panic is one failed request.
 build/libvmod_ghost_panic.so: $(RUST_SOURCES) | build/packages
 	@echo "building the ghost VMOD for tests"
-	@cd ghost && PYTHON=/usr/bin/python3 $(CARGO) build --release --locked --package vmod-ghost --features test-panic
-	@cp "$$CARGO_TARGET_DIR/release/libvmod_ghost.so" $@.new && mv $@.new $@
+	@$(ONE_BUILD) sh -c 'cd ghost && PYTHON=/usr/bin/python3 $(CARGO) build --release --locked --package vmod-ghost --features test-panic && cp "$$CARGO_TARGET_DIR/release/libvmod_ghost.so" ../$@.new'
+	@mv $@.new $@
 
 build/schemas: tools/fetch_schemas.py deploy/crds/gatewayclassparameters.yaml | $(VENV)/installed
 	@$(BIN)/python tools/fetch_schemas.py

@@ -78,7 +78,7 @@ def conformance(told: argparse.Namespace, say: Say) -> int:
 
 
 def _is_whole(told: argparse.Namespace) -> bool:
-    return not told.run_test and not told.impatient
+    return not (told.run_test or told.impatient or told.no_install)
 
 
 def _run(told: argparse.Namespace, directory: Path, say: Say) -> tuple[Progress, int]:
@@ -100,6 +100,7 @@ def _run(told: argparse.Namespace, directory: Path, say: Say) -> tuple[Progress,
         ) as running,
     ):
         assert running.stdout is not None
+        witnesses: list[threading.Thread] = []
         for line in running.stdout:
             log.write(line)
             before = len(progress.first_signs)
@@ -107,7 +108,10 @@ def _run(told: argparse.Namespace, directory: Path, say: Say) -> tuple[Progress,
                 log.flush()
                 say(news)
             for test in progress.first_signs[before:]:
-                threading.Thread(target=evidence.collect, args=[directory / "evidence" / test]).start()
+                witnesses.append(threading.Thread(target=evidence.collect, args=[directory / "evidence" / test]))
+                witnesses[-1].start()
+        for witness in witnesses:  # they ask the cluster, which may go next
+            witness.join()
     return progress, running.returncode
 
 

@@ -7,9 +7,18 @@ Pure.
 
 import msgspec
 
+from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import Tls, wire
 
 
 def encode_tls(tls: Tls) -> bytes:
     """Return tls.json."""
     return msgspec.json.encode(wire.Tls(version=2, ports=tls.ports))
+
+
+def tls_hash(tls: Tls) -> str:
+    """Return the hash by which pods say what they serve TLS with."""
+    return content_hash(encode_tls(tls))
+
+
+NO_TLS = tls_hash(Tls())

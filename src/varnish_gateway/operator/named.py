@@ -6,7 +6,6 @@ Out:  ``deliver`` is called with the ConfigMaps. They are watched one by one. A 
 """
 
 import asyncio
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -91,5 +90,4 @@ class NamedMaps:
 
 async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    await asyncio.wait({task})  # which lets our own cancellation through

@@ -19,7 +19,6 @@ from varnish_gateway.api.gateway_networking import Infrastructure
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape, Installation
 from varnish_gateway.emit.routing import Shards, content_hash, endpoint_namespaces, shard_of
-from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import GatewayDelta, Parameters, Tls, UserVclUnavailable, wire
 from varnish_gateway.operator.live import LiveMap
@@ -81,11 +80,6 @@ class Plan:
     def shape(self) -> GatewayShape | None:
         """What the objects are made of, with no parameters as long as those of the class are not known."""
         return self._shape
-
-    @property
-    def tls_hash(self) -> str | None:
-        """The hash of tls.json; None where there is none."""
-        return content_hash(encode_tls(self.tls)) if self.tls.ports else None
 
     def take(self, delta: GatewayDelta) -> None:
         """Take in what changed."""

@@ -16,6 +16,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests import Installation
 from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.emit.tls import tls_hash
 from varnish_gateway.operator.finalizer import Finalizer
 from varnish_gateway.operator.jobs import Job
 from varnish_gateway.operator.live import LiveMap
@@ -318,7 +319,7 @@ class Reconciler:
             generation=str(plan.gateway.metadata.generation),
             sockets=plan.sockets,
             vcl=content_hash(plan.vcl.encode()) if plan.vcl is not None else None,
-            tls=plan.tls_hash,
+            tls=tls_hash(plan.tls),
             addresses=tuple(address.value for address in plan.gateway.spec.addresses if address.value),
         )
         faults = tuple(dict.fromkeys(self.faults.get(key, {}).values()))

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from varnish_gateway.emit.tls import NO_TLS
 from varnish_gateway.ir import Address
 from varnish_gateway.operator.pods import Report
 
@@ -23,7 +24,7 @@ class Wanted(Struct, frozen=True):
     generation: str
     sockets: frozenset[str]
     vcl: str | None = None  # hash of main.vcl, where that is known
-    tls: str | None = None  # hash of tls.json, where there is one
+    tls: str = NO_TLS
     addresses: tuple[str, ...] = ()  # of spec.addresses
 
 
@@ -97,7 +98,7 @@ def _behind(wanted: Wanted, report: Report | str) -> str:
         return f"{', '.join(sorted(lacking))} is not open there yet"
     lacks = {
         "the newest VCL": report.vcl != (wanted.vcl or report.vcl),
-        "the newest certificate": report.tls != (wanted.tls or report.tls),
+        "the newest certificate": (report.tls or NO_TLS) != wanted.tls,
         f"generation {wanted.generation}": report.generation != wanted.generation or not report.up_to_date,
     }
     return next((f"{what} is not served there yet" for what, is_missing in lacks.items() if is_missing), "")

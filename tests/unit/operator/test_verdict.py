@@ -3,6 +3,7 @@
 import pytest
 from msgspec import structs
 
+from varnish_gateway.emit.tls import NO_TLS
 from varnish_gateway.ir import Address
 from varnish_gateway.operator.pods import Report
 from varnish_gateway.operator.verdict import Wanted, judge, service_addresses
@@ -50,7 +51,8 @@ def test_certificates_have_to_be_served_where_there_are_any():
     assert "newest certificate" in judge(wanted, {"a": GOOD}, BALANCED, ()).message
     assert not judge(wanted, {"a": structs.replace(GOOD, tls="0000")}, BALANCED, ()).served
     assert judge(wanted, {"a": structs.replace(GOOD, tls="1f2e")}, BALANCED, ()).served
-    assert judge(WANTED, {"a": structs.replace(GOOD, tls="0000")}, BALANCED, ()).served, "of former listeners"
+    assert not judge(WANTED, {"a": structs.replace(GOOD, tls="0000")}, BALANCED, ()).served, "one that is withdrawn"
+    assert judge(WANTED, {"a": structs.replace(GOOD, tls=NO_TLS)}, BALANCED, ()).served
 
 
 def test_refused_objects_come_first():
