@@ -14,6 +14,8 @@ from varnish.talk import Request, over_http2
 from varnish_gateway.ir import wire
 
 ERRORS = (500, 502, 503, 504)
+SOON = 5.0
+"""What a busy machine may make of a few hundred milliseconds; well below every limit that is not to count."""
 
 
 @pytest.fixture(scope="module")
@@ -74,15 +76,27 @@ def test_a_response_that_is_thrown_away_leaves_nothing_behind(serve):
     """Neither its headers nor its body, whatever its form."""
     chunked = trickle([b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\nX-Bad: 1\r\n\r\n5\r\nwrong\r\n0\r\n\r\n"], 0)
     large = answer(500, b"wrong" * 100_000, headers=["X-Bad: 1"])
-    stalled = trickle([b"HTTP/1.1 500 No\r\nContent-Length: 9\r\nX-Bad: 1\r\n\r\nwrong"], 5)
+    stalled = trickle([b"HTTP/1.1 500 No\r\nContent-Length: 9\r\nX-Bad: 1\r\n\r\nwrong"], 15)
     empty = answer(500, b"", headers=["X-Bad: 1"])
-    to_the_end = trickle([b"HTTP/1.1 500 No\r\nX-Bad: 1\r\n\r\nwrong"], 5)
+    to_the_end = trickle([b"HTTP/1.1 500 No\r\nX-Bad: 1\r\n\r\nwrong"], 15)
     for bad in (chunked, large, stalled, empty, to_the_end):
         with Scripted(bad, answer(200, b"right")) as flaky:
             began = time.monotonic()
             answered = serve(flaky, retry=retry(1)).get()
-            assert time.monotonic() - began < 1
+            assert time.monotonic() - began < SOON
         assert (answered.status, answered.body, answered.header("x-bad")) == (200, b"right", None)
+
+
+@pytest.mark.parametrize("timeouts", [None, wire.Timeouts(request=20_000)])
+def test_a_response_that_drips_is_not_waited_for(serve, timeouts):
+    """However little it keeps sending: its 200 bytes would take 10 s."""
+    drips = trickle([b"HTTP/1.1 500 No\r\nContent-Length: 200\r\n\r\n", *[b"x"] * 200], 0.05)
+    with Scripted(drips, answer(200, b"right")) as flaky:
+        answered = serve(flaky, retry=retry(1), timeouts=timeouts).get()
+        (pause,) = flaky.pauses
+    assert (answered.status, answered.body) == (200, b"right")
+    assert pause < SOON
+    assert flaky.connections == 2
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -115,7 +129,7 @@ def test_and_not_if_it_could_do_something_twice(serve, failure, method):
 
 def test_a_time_out_of_an_attempt_is_tried_again(serve):
     with Scripted(silence, answer()) as slow:
-        timeouts = wire.Timeouts(request=5000, backend_request=200)
+        timeouts = wire.Timeouts(request=15_000, backend_request=500)
         lab = serve(slow, retry=retry(1, codes=()), timeouts=timeouts)
         assert lab.get().status == 200
         assert slow.pauses[0] >= 0.2
@@ -136,7 +150,7 @@ def test_an_endpoint_that_comes_back_is_found_by_a_retry(serve):
     lab = serve(refusing_endpoint(), retry=retry(2))
     began = time.monotonic()
     assert lab.get(method="POST", body=b"x").status == 503
-    assert 0.5 < time.monotonic() - began < 1.5
+    assert 0.5 < time.monotonic() - began < SOON
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -152,23 +166,23 @@ def test_refused_connections_cost_no_retry(serve, method):
 def test_a_retry_waits_for_the_backoff(serve):
     with Scripted(answer(500)) as bad:
         assert serve(bad, retry=retry(3, backoff=50)).get().status == 500
-        assert [pause >= 0.05 * 2**n for n, pause in enumerate(bad.pauses)] == [True] * 3
+        assert [pause >= 0.04 * 2**n for n, pause in enumerate(bad.pauses)] == [True] * 3
 
 
 def test_the_deadline_covers_all_attempts(serve):
-    with Scripted(late(0.2, answer(500))) as slow:
-        lab = serve(slow, retry=retry(20), timeouts=wire.Timeouts(request=700))
+    with Scripted(late(0.5, answer(500))) as slow:
+        lab = serve(slow, retry=retry(20), timeouts=wire.Timeouts(request=1200))
         began = time.monotonic()
         assert lab.get().status == 504
-        assert 0.6 < time.monotonic() - began < 1.3
+        assert 1.1 < time.monotonic() - began < SOON
 
 
 def test_an_answer_stands_where_no_time_is_left_for_another(serve):
     with Scripted(answer(500, b"the first")) as bad:
-        lab = serve(bad, retry=retry(3, backoff=2000), timeouts=wire.Timeouts(request=1000))
+        lab = serve(bad, retry=retry(3, backoff=20_000), timeouts=wire.Timeouts(request=15_000))
         began = time.monotonic()
         answered = lab.get()
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < SOON
     assert (answered.status, answered.body) == (500, b"the first")
 
 

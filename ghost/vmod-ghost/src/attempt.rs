@@ -88,12 +88,12 @@ impl Attempts {
         }
     }
 
-    /// Throw the response away that the last attempt brought.
-    pub fn discard(&mut self, native: &Native) {
+    /// Throw the response away that the last attempt brought, until this moment at most.
+    pub fn discard(&mut self, native: &Native, until: Option<Instant>) {
         // SAFETY: the attempt was answered, so a connection to the endpoint is open; it is
         // finished as Varnish itself does after a response.
         unsafe {
-            drain::or_close(self.ctx);
+            drain::or_close(self.ctx, until);
             subtract(&mut (*self.bo).acct, &self.earlier);
             let bytes = (*self.bo).acct;
             if let Some(finish) = methods_of(native.raw()).finish {

@@ -23,8 +23,8 @@ use crate::random;
 use crate::sys::{self, Ctx};
 use crate::tasks::FetchTask;
 
-/// No further endpoint is tried this long after the first failure, so that a pool of black
-/// holes does not hold a worker for the sum of all connect time-outs.
+/// No further endpoint of a round is tried this long after its first failure, so that a pool
+/// of black holes does not hold a worker for the sum of all connect time-outs.
 const FAILOVER_BUDGET: Duration = Duration::from_secs(5);
 
 /// Varnish leaves an endpoint alone for 250 ms after it has refused a connection.
@@ -107,7 +107,7 @@ impl<'r> Course<'r> {
         match ended {
             Ended::Answered(status) => {
                 if let Some(pause) = self.retries.instead_of(status, &self.attempts) {
-                    self.attempts.discard(native);
+                    self.attempts.discard(native, until);
                     self.retries.wait(pause);
                     return Next::Another;
                 }

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::mem;
 use std::ptr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::fence::fence;
 use crate::sys::{self, Ctx};
@@ -12,20 +12,21 @@ use crate::sys::{self, Ctx};
 /// A larger body is not worth its connection.
 const MOST: usize = 64 << 10;
 
-/// Nor is one that does not come at once, in seconds.
-const PATIENCE: f64 = 0.1;
+/// Nor is one that is not there at once: all of it has to come in this time.
+const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Read the body of the response that has begun to its end, or mark its connection to be
-/// closed.
+/// Read the body of the response that has begun to its end, until this moment at most, or
+/// mark its connection to be closed.
 ///
 /// # Safety
 /// `ctx` is the context of a fetch whose response has begun, and whose body nobody reads.
-pub unsafe fn or_close(ctx: Ctx) {
+pub unsafe fn or_close(ctx: Ctx, until: Option<Instant>) {
+    let end = until.into_iter().fold(Instant::now() + PATIENCE, Instant::min);
     // SAFETY: as promised by the caller.
     unsafe {
         let bo = &*(*ctx).bo;
         let Some(htc) = bo.htc.as_mut() else { return };
-        if has_body(htc) && !(sys::VFP_Open(ctx, bo.vfc) == 0 && reaches_end(htc, bo.vfc)) {
+        if has_body(htc) && !(sys::VFP_Open(ctx, bo.vfc) == 0 && reaches_end(htc, bo.vfc, end)) {
             htc.doclose = sys::SC_RX_BODY.as_ptr();
         }
     }
@@ -33,13 +34,14 @@ pub unsafe fn or_close(ctx: Ctx) {
 
 /// # Safety
 /// The filters of a body on this connection are open.
-unsafe fn reaches_end(htc: &sys::http_conn, vfc: *mut sys::vfp_ctx) -> bool {
+unsafe fn reaches_end(htc: &sys::http_conn, vfc: *mut sys::vfp_ctx, end: Instant) -> bool {
     let mut buffer = [0_u8; 4096];
     let mut read = 0;
     // SAFETY: as promised by the caller; the buffer has the length that is told.
     unsafe {
-        sys::VTCP_set_read_timeout(*htc.rfd, PATIENCE);
         while read <= MOST {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
+            sys::VTCP_set_read_timeout(*htc.rfd, left.as_secs_f64().max(0.001));
             let mut length = isize::try_from(buffer.len()).unwrap_or(0);
             let status = sys::VFP_Suck(vfc, buffer.as_mut_ptr().cast(), &raw mut length);
             match status {
