@@ -68,6 +68,18 @@ def refusing_endpoint() -> wire.Endpoint:
     return wire.Endpoint(address="127.0.0.1", port=free_port())
 
 
+@contextlib.contextmanager
+def black_hole() -> Iterator[wire.Endpoint]:
+    """Yield an address of loopback where no connection is ever made or refused: the queue of its listener is full."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        address, port = listener.getsockname()
+        with contextlib.suppress(TimeoutError):
+            while True:
+                stack.enter_context(socket.create_connection((address, port), timeout=0.5))
+        yield wire.Endpoint(address=address, port=port)
+
+
 HTTP_80 = wire.Listener(name="http", socket="http-80", port=80)
 
 

@@ -24,7 +24,8 @@ from varnish_gateway.chaperone.tls import events
 from varnish_gateway.emit.vcl import main_vcl
 
 TEA = {"tea": frozenset(["tea"])}
-BACK_SECONDS = 2.0
+BACK_SECONDS = 10.0
+"""It takes a fraction of a second; this is for a busy machine."""
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ async def test_haproxy_killed_under_load_is_back_and_plain_listeners_never_notic
         answered = load.answered
         await until_async(lambda: load.answered > answered + 20, "there is load again")
     assert (plain.failed, plain.wrong, load.wrong) == ([], [], [])
-    assert max(began for began, _ in load.failed) < killed + BACK_SECONDS
+    assert max((began for began, _ in load.failed), default=killed) < killed + BACK_SECONDS
     (back,) = heard(plane, events.HaproxyBack)
     assert back.seconds < BACK_SECONDS
     assert plane.served.ready
@@ -114,9 +115,12 @@ async def test_slow_clients_do_not_starve_others(serving):
         assert (load.failed, load.wrong) == ([], [])
         assert (await ask(port_of(plane))).taker == "tea"
         # They are cut off after their time, however little they keep sending.
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             answers = await asyncio.gather(*(reader.read() for reader, _ in slow[200:]), return_exceptions=True)
-        assert all(b"408" in answer for answer in answers if isinstance(answer, bytes) and answer)
+        assert all(isinstance(answer, bytes | ConnectionError) for answer in answers)
+        told = [answer for answer in answers if isinstance(answer, bytes) and answer]
+        assert told
+        assert all(b"408" in answer for answer in told)
     finally:
         await finish(drips)
         for _, writer in slow:

@@ -1,16 +1,21 @@
 """Time-outs of rules: a 504 in time, whatever keeps the endpoint busy; nothing for rules without."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from varnish.ghostlab import Config, Lab, backend, refusing_endpoint, route, to
+from varnish.ghostlab import Config, Lab, backend, black_hole, refusing_endpoint, route, to
 from varnish.scripted import Scripted, answer, close, late, silence, trickle
 from varnish.talk import Answer, Request, over_http2
+from varnish.waiting import until
 from varnish_gateway.ir import wire
 
+SOON = 5.0
+"""What a busy machine may make of a few hundred milliseconds; well below every limit that is not to count."""
+LONG = 15_000
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
 
 
@@ -47,7 +52,7 @@ def test_a_silent_endpoint_is_a_504_in_time(serve, timeouts):
     with Scripted(silence) as slow:
         answered, seconds = timed(serve(slow, timeouts=timeouts))
     assert answered.status == 504
-    assert 0.29 < seconds < 0.8
+    assert 0.29 < seconds < SOON
 
 
 def test_over_http2_too(serve):
@@ -58,7 +63,7 @@ def test_over_http2_too(serve):
     assert answered.status == 504
 
 
-@pytest.mark.parametrize("timeouts", [within(request=2000), within(backend_request=2000), None])
+@pytest.mark.parametrize("timeouts", [within(request=LONG), within(backend_request=LONG), None])
 def test_an_endpoint_in_time_is_heard(serve, timeouts):
     with Scripted(late(0.4, answer())) as slow:
         assert serve(slow, timeouts=timeouts).get().status == 200
@@ -66,17 +71,24 @@ def test_an_endpoint_in_time_is_heard(serve, timeouts):
 
 def test_a_connection_that_was_used_before_is_no_less_in_time(serve):
     with Scripted(answer(), late(0.2, answer()), silence) as slow:
-        lab = serve(slow, timeouts=within(request=500))
-        assert [lab.get().status, lab.get().status] == [200, 200]
+        lab = serve(slow, timeouts=within(request=2000))
+        for path in ("/first", "/second"):
+            assert lab.get(path).status == 200
+            until(lambda: has_given_back(lab, path), "the connection can be used again")  # noqa: B023
         answered, seconds = timed(lab)
     assert (answered.status, slow.connections) == (504, 1)
-    assert 0.45 < seconds < 1.1
+    assert 1.95 < seconds < 2 + SOON
+
+
+def has_given_back(lab: Lab, path: str) -> bool:
+    """Tell whether the fetch of this path is done with its connection, which may be after its client has the answer."""
+    return bool(re.search(rf"BereqURL +{path}\n.*BackendClose .*recycle", lab.log, re.DOTALL))
 
 
 def test_a_broken_connection_is_no_time_out(serve):
     with Scripted(close) as broken:
-        assert serve(broken, timeouts=within(request=2000)).get().status == 502
-    assert serve(refusing_endpoint(), timeouts=within(request=2000)).get().status == 503
+        assert serve(broken, timeouts=within(request=LONG)).get().status == 502
+    assert serve(refusing_endpoint(), timeouts=within(request=LONG)).get().status == 503
 
 
 def test_time_outs_of_varnishd_itself_are_504_too(serve):
@@ -89,36 +101,36 @@ def test_time_outs_of_varnishd_itself_are_504_too(serve):
 
 
 @pytest.mark.parametrize("timeouts", [within(request=400), within(backend_request=400)])
-@pytest.mark.parametrize("every", [0.1, 5.0])
+@pytest.mark.parametrize("every", [0.1, 20.0])
 def test_a_body_that_takes_too_long_is_cut_off(serve, timeouts, every):
     with Scripted(trickle([HEAD, *[b"x"] * 100], every), answer()) as slow:
         lab = serve(slow, timeouts=timeouts)
         began = time.monotonic()
         raw = lab.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-        assert 0.35 < time.monotonic() - began < 1.2
-        assert raw.partition(b"\r\n\r\n")[2].count(b"x") < 10
+        assert 0.35 < time.monotonic() - began < SOON
+        assert raw.partition(b"\r\n\r\n")[2].count(b"x") < 50
         assert lab.get().status == 200
         assert slow.connections == 2  # what was left of the body is nobody's answer
 
 
 def test_a_head_that_stalls_is_a_504(serve):
-    with Scripted(trickle([HEAD[:10], b""], 5.0)) as slow:
+    with Scripted(trickle([HEAD[:10], b""], 20.0)) as slow:
         answered, seconds = timed(serve(slow, timeouts=within(request=400)))
     assert answered.status == 504
-    assert seconds < 1.2
+    assert seconds < SOON
 
 
 def test_the_shorter_one_counts(serve):
     with Scripted(silence) as slow:
-        _, seconds = timed(serve(slow, timeouts=within(request=5000, backend_request=200)))
-        assert seconds < 0.8
-        _, seconds = timed(serve(slow, timeouts=within(request=200, backend_request=5000)))
-        assert seconds < 0.8
+        _, seconds = timed(serve(slow, timeouts=within(request=LONG, backend_request=200)))
+        assert seconds < SOON
+        _, seconds = timed(serve(slow, timeouts=within(request=200, backend_request=LONG)))
+        assert seconds < SOON
 
 
 def test_what_user_vcl_asks_for_counts_if_it_is_shorter(serve):
     with Scripted(silence) as slow:
-        lab = serve(slow, timeouts=within(request=5000))
+        lab = serve(slow, timeouts=within(request=LONG))
         lab.load_vcl("""
             sub vcl_backend_fetch { set bereq.first_byte_timeout = 0.2s; }
             sub vcl_backend_error {
@@ -128,7 +140,7 @@ def test_what_user_vcl_asks_for_counts_if_it_is_shorter(serve):
         answered, seconds = timed(lab)
         lab.load_vcl()
     assert (answered.status, answered.header("x-then")) == (504, "0.200 504 Endpoint timed out")
-    assert seconds < 0.8
+    assert seconds < SOON
 
 
 def test_the_deadline_covers_retries_in_vcl(serve):
@@ -138,18 +150,18 @@ def test_the_deadline_covers_retries_in_vcl(serve):
         answered, seconds = timed(lab)
         lab.load_vcl()
     assert answered.status == 504
-    assert seconds < 1.0
+    assert seconds < SOON
 
 
-def test_an_endpoint_that_can_not_be_reached_costs_its_share_of_time(serve):
-    """192.0.2.0/24 is never routed; where it is unreachable at once, that is no time-out."""
-    with Scripted(answer()) as good:
-        hole = wire.Endpoint(address="192.0.2.99", port=80)
-        lab = serve(hole, good, timeouts=within(request=3000, backend_request=300))
+def test_an_endpoint_that_can_not_be_reached_costs_its_share_of_time(serve, lab):
+    lab.admin("param.set", "connect_timeout", "30")
+    with Scripted(answer()) as good, black_hole() as hole:
+        lab = serve(hole, good, timeouts=within(request=LONG, backend_request=300))
         assert {lab.get(method="POST", body=b"x").status for _ in range(6)} == {200}
         answered, seconds = timed(serve(hole, timeouts=within(request=300)))
-    assert answered.status in {503, 504}
-    assert seconds < 0.9
+    lab.admin("param.reset", "connect_timeout")
+    assert answered.status == 504
+    assert 0.29 < seconds < SOON
 
 
 def test_a_body_in_time_goes_through_every_filter(serve):
