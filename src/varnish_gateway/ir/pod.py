@@ -12,7 +12,7 @@ class Mount(NamedTuple):
 
 
 WORK = Mount("work", "/var/run/varnish")
-"""The chaperone's own files: the last configuration lives here, across restarts of the container."""
+"""The chaperone's own files: the last configuration and its keys live here, across restarts of the container."""
 VARNISH = Mount("varnish", "/var/lib/varnish")
 """varnishd's directory with its shared memory, which the access log reads."""
 TMP = Mount("tmp", "/tmp")  # noqa: S108 - a volume of the pod, seen by nobody else

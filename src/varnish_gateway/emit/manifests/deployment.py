@@ -87,8 +87,9 @@ def _security() -> Manifest:
 
 
 def _volumes() -> list[Manifest]:
+    """Return the volumes of our own. Private keys lie in the work directory, and must not reach the node's disk."""
     return [
-        {"name": pod.WORK.volume, "emptyDir": {}},
+        {"name": pod.WORK.volume, "emptyDir": {"medium": "Memory"}},
         {"name": pod.VARNISH.volume, "emptyDir": {"medium": "Memory"}},
         {"name": pod.TMP.volume, "emptyDir": {}},
         {"name": pod.TOKEN.volume, "projected": {"sources": _token_sources()}},

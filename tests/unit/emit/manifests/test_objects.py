@@ -138,6 +138,12 @@ def test_every_mount_has_its_volume_and_every_name_is_known_to_translation():
     assert {(mount["name"], mount["mountPath"]) for mount in container(shape())["volumeMounts"]} == set(pod.MOUNTS)
 
 
+def test_private_keys_reach_no_disk():
+    """The chaperone writes them below its work directory."""
+    volumes = made("Deployment", shape())["spec"]["template"]["spec"]["volumes"]
+    assert {"name": pod.WORK.volume, "emptyDir": {"medium": "Memory"}} in volumes
+
+
 def test_the_environment():
     told = {each["name"]: each.get("value") for each in container(shape())["env"]}
     assert told == {
