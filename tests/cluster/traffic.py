@@ -38,9 +38,6 @@ class Seen:
             self.pods[told["pod"]] += 1
             self.services[told.get("service", "")] += 1
 
-    def errors_since(self, moment: float) -> list[str]:
-        return [why for began, why in self.failures if began >= moment]
-
 
 @dataclass(frozen=True)
 class Target:
