@@ -1,5 +1,8 @@
 """Which ConfigMaps are watched, as long as somebody names them."""
 
+import asyncio
+import contextlib
+
 import msgspec
 
 from varnish_gateway import api
@@ -52,3 +55,25 @@ def test_what_several_name_is_wanted_until_the_last_is_gone():
     maps.name(two, NOTHING)
     assert not maps._counts
     assert not maps._named
+
+
+async def test_a_stop_is_not_swallowed_by_a_watch_that_ends():
+    maps = NamedMaps(None, lambda _: None)
+    has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def watch() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            has_begun.set()
+            await may_end.wait()
+
+    maps._watches[CA] = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    following = asyncio.create_task(maps.follow(None))
+    await has_begun.wait()
+    following.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await following
+    assert following.cancelled()
+    may_end.set()
