@@ -40,6 +40,8 @@ class Rooms:
         """Take in a ListenerSet."""
         if (before := self._gateways.pop(key, None)) is not None:
             del self._sets[before][key]
+            if not self._sets[before]:
+                del self._sets[before]
             self._touched[before] = None
         if draft is None or not draft.material.certificates:
             self.crowded.pop(key, None)
