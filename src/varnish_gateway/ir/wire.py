@@ -257,7 +257,8 @@ class Manifest(Wire, frozen=True):
 class Certificate(Wire, frozen=True):
     """A certificate with its chain and its key (PEM), and the server names that it is for.
 
-    ``names`` are hostnames of listeners: "www.example.com", "*.example.com", or "*" for any.
+    ``names`` are hostnames of listeners, "www.example.com", "*.example.com", or "*" for any, and the
+    certificate's own within them.
     Where several certificates of a port share a name, the client's abilities decide.
     """
 
