@@ -17,6 +17,7 @@ import msgspec
 from varnish_gateway import ir
 from varnish_gateway.api import GatewayClass, Key
 from varnish_gateway.emit import names
+from varnish_gateway.ir.belonging import Belonging
 from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.sources import Seen, Sources
@@ -62,15 +63,13 @@ class Statuses:
         self._controller = controller
         self._is_foreign = is_foreign
         self._wanted: dict[Key, ir.Status | None] = {}
-        self._sets: dict[Key, Key] = {}  # ListenerSet → Gateway
+        self._belonging = Belonging()
         self.verdicts: dict[Key, Verdict] = {}
 
     def want(self, key: Key, status: ir.Status | None) -> None:
         """Take in a status; None: there is nothing left that we have to say."""
-        if isinstance(status, ir.ListenerSetStatus):
-            self._sets[key] = self._sources.gateway_of(key)
-        else:
-            self._sets.pop(key, None)
+        is_set = isinstance(status, ir.ListenerSetStatus)
+        self._belonging.put(key, self._sources.gateway_of(key) if is_set else None)
         if status is None and key not in self._sources.stated:
             self._wanted.pop(key, None)
         else:
@@ -86,7 +85,7 @@ class Statuses:
 
     def about(self, gateway: Key) -> list[Key]:
         """Return what a verdict about a Gateway concerns: itself and its ListenerSets."""
-        return [gateway, *(key for key, parent in self._sets.items() if parent == gateway)]
+        return self._belonging.concerned_by(gateway)
 
     @property
     def known(self) -> list[Key]:
@@ -114,7 +113,7 @@ class Statuses:
         elif isinstance(wanted, ir.GatewayClassStatus):
             if key == self._sources.class_key or is_waiting(wanted, seen.status):
                 await self._apply(key, wanted, seen)
-        elif (verdict := self.verdicts.get(self._sets.get(key, key))) is not None:
+        elif (verdict := self.verdicts.get(self._belonging.gateway_of(key))) is not None:
             await self._apply(key, _completed(wanted, verdict), seen)  # type: ignore[arg-type]
         # Until there is a verdict there is nothing true to say.
 

@@ -18,6 +18,7 @@ from typing import Any
 from varnish_gateway.api import EndpointSlice, Key, ListenerSet, Object
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import Delta, GatewayStatus, ListenerSetStatus, Status
+from varnish_gateway.ir.belonging import Belonging
 from varnish_gateway.standalone.files import Files
 from varnish_gateway.standalone.plane import Plane
 from varnish_gateway.standalone.schema import Catalogue
@@ -46,7 +47,7 @@ class Engine:
         self._translator = file_translator()
         self._slices: dict[Key, EndpointSlice] = {}
         self._statuses: dict[Key, GatewayStatus | ListenerSetStatus] = {}
-        self._sets: dict[Key, Key] = {}  # ListenerSet → Gateway
+        self._belonging = Belonging()
         self._programmed: dict[Key, tuple[bool, str]] = {}
         self._said: dict[Key, str] = {}
         self._closing: dict[Key, asyncio.Task[None]] = {}
@@ -102,10 +103,8 @@ class Engine:
 
     def _note_sets(self, objects: Mapping[Key, Object | None]) -> None:
         for key, obj in objects.items():
-            if isinstance(obj, ListenerSet):
-                self._sets[key] = obj.gateway
-            elif key.kind == ListenerSet.kind:
-                self._sets.pop(key, None)
+            if key.kind == ListenerSet.kind:
+                self._belonging.put(key, obj.gateway if isinstance(obj, ListenerSet) else None)
 
     def _changed_slices(self, objects: Mapping[Key, Object | None]) -> dict[Key, EndpointSlice | None]:
         changed: dict[Key, EndpointSlice | None] = {}
@@ -161,7 +160,7 @@ class Engine:
         if key not in self.planes:
             return
         self._programmed[key] = (served, message)
-        concerned = [key, *(one for one, gateway in self._sets.items() if gateway == key)]
+        concerned = self._belonging.concerned_by(key)
         self._report({one: self._statuses[one] for one in concerned if one in self._statuses})
 
     def _report(self, statuses: Mapping[Key, Status | None]) -> None:
@@ -188,7 +187,7 @@ class Engine:
         if not isinstance(status, GatewayStatus | ListenerSetStatus):
             return status
         self._statuses[key] = status
-        gateway = self._sets.get(key, key)
+        gateway = self._belonging.gateway_of(key)
         if gateway not in self._programmed:
             return status
         served, message = self._programmed[gateway]

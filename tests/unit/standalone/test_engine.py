@@ -143,7 +143,7 @@ async def test_a_listener_set_is_programmed_with_its_gateway(engine, conf, caplo
         assert any(line.startswith(f"ListenerSet default/more: {said}") for line in caplog.messages)
     take(engine, conf, sets=listener_set("other", "cafe"))
     assert any(line.startswith("ListenerSet default/other: Accepted, Programmed") for line in caplog.messages)
-    assert list(engine._sets) == [Key("ListenerSet", "default", "other")]
+    assert engine._belonging.concerned_by(CAFE) == [CAFE, Key("ListenerSet", "default", "other")]
 
 
 async def test_many_good_statuses_are_counted(engine, conf, caplog):
