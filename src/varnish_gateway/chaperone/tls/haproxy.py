@@ -65,8 +65,8 @@ class Haproxy:
         deadline = time.monotonic() + START_SECONDS
         while self.running:
             with contextlib.suppress(OSError):
-                await admin.ask("show version", seconds=START_SECONDS)
-                return
+                if await admin.ask("show version", seconds=START_SECONDS):
+                    return
             if time.monotonic() > deadline:
                 raise errors.ChildExited(f"HAProxy does not serve: {' '.join(self._alerts) or 'it does not say why'}")
             await asyncio.sleep(POLL_SECONDS)
