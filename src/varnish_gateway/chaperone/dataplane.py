@@ -11,6 +11,7 @@ neither waits for the other.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -37,6 +38,8 @@ from varnish_gateway.ir import Tls
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -139,6 +142,9 @@ class DataPlane:
 
     async def apply(self, change: Change) -> Outcome:
         """Take a change in; return when it serves, or with what stands against it."""
+        for task in self._tasks:
+            if task.done():
+                task.result()  # raises the bug of ours that ended it: nobody would do the work
         self._wanted.take(change)
         if change.routing:
             self._resolver.want(self._wanted.join.external_hosts)
@@ -150,6 +156,16 @@ class DataPlane:
         if change.tls is None and change.sockets is None:
             return Outcome(outcome.problems + self.front.problems)  # nobody else waits for HAProxy
         return Outcome(outcome.problems + await self.front.settled())
+
+    async def broken(self) -> None:
+        """Wait for a bug of ours that ends one of the tasks, and raise it; whoever runs us can only end."""
+        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+    @property
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [task for task in (self._passes, self.front.task) if task is not None]
 
     async def stop(self, drain_seconds: float | None = None) -> None:
         """Go unready, let connections end, stop varnishd."""
@@ -232,6 +248,8 @@ class DataPlane:
     def _passes_ended(self, passes: asyncio.Task[None]) -> None:
         """Let nobody wait for ever: a bug of ours reaches whoever applied, a stop cancels them."""
         bug = None if passes.cancelled() else passes.exception()
+        if bug is not None:
+            log.critical("a bug ended what keeps varnishd: no change is taken any more", exc_info=bug)
         for done in self._waiting:
             if done.cancelled():
                 continue

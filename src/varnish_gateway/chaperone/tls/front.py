@@ -10,6 +10,7 @@ by itself.
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable
 
@@ -30,6 +31,8 @@ DAY = 86400.0
 
 Problems = tuple[Exception, ...]
 
+log = logging.getLogger(__name__)
+
 
 class Front:
     """start, then want as often as there is a change, then stop. ``tell`` is called when something is different."""
@@ -48,7 +51,7 @@ class Front:
         self._asked = 0
         self._done = 0
         self._waiting: list[tuple[int, asyncio.Future[Problems]]] = []
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
         self._retry_seconds = FIRST_RETRY_SECONDS
         self._retry: asyncio.TimerHandle | None = None
         self._expiry = Expiry()
@@ -60,8 +63,8 @@ class Front:
     # -- from outside ----------------------------------------------------------------------
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._keep_forever())
-        self._task.add_done_callback(self._ended)
+        self.task = asyncio.create_task(self._keep_forever())
+        self.task.add_done_callback(self._ended)
 
     def open(self) -> None:
         """Begin to serve: there is a varnishd to hand requests to."""
@@ -77,8 +80,8 @@ class Front:
 
     async def settled(self) -> Problems:
         """Return when what is wanted serves, or with what stands against it; at once before anything can serve."""
-        if self._task is not None and self._task.done():
-            self._task.result()  # raises the bug of ours that ended it
+        if self.task is not None and self.task.done():
+            self.task.result()  # raises the bug of ours that ended it
         if not self.is_busy:
             return self.problems
         done: asyncio.Future[Problems] = asyncio.get_running_loop().create_future()
@@ -119,9 +122,9 @@ class Front:
         for timer in (self._retry, self._dates):
             if timer is not None:
                 timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.wait({self.task})
         await self.serving.stop()
 
     # -- one pass after another ------------------------------------------------------------
@@ -164,6 +167,8 @@ class Front:
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Let nobody wait for ever: a bug of ours reaches whoever waits, a stop cancels them."""
         bug = None if task.cancelled() else task.exception()
+        if bug is not None:
+            log.critical("a bug ended what keeps HAProxy: nothing about TLS changes any more", exc_info=bug)
         for _, done in self._waiting:
             if bug is None or done.cancelled():
                 done.cancel()
