@@ -116,7 +116,7 @@ class DataPlane:
         self._vcl = VclLoader(self._admin, self._layout.vcl_dir)
         self._work = asyncio.Event()
         self.supervisor = Supervisor(settings, self._layout, self._admin, self.bus, self._work.set)
-        self.front = Front(self._layout, self.bus, self._tell_readiness)
+        self.front = Front(self._layout, self.bus, self._tell_readiness, settings.drain_seconds)
         self._resolver = Resolver(self._take_addresses)
         self._waiting: list[asyncio.Future[Outcome]] = []
         self._passes: asyncio.Task[None] | None = None

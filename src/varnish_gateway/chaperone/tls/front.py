@@ -37,10 +37,10 @@ log = logging.getLogger(__name__)
 class Front:
     """start, then want as often as there is a change, then stop. ``tell`` is called when something is different."""
 
-    def __init__(self, layout: Layout, bus: Bus, tell: Callable[[], None]) -> None:
+    def __init__(self, layout: Layout, bus: Bus, tell: Callable[[], None], drain_seconds: float = 0) -> None:
         self._bus = bus
         self._tell = tell
-        self.serving = Serving(layout.work_dir, bus, self._take_death)
+        self.serving = Serving(layout.work_dir, bus, self._take_death, drain_seconds)
         self._planner = Planner(self.serving.check, addresses)
         self._tls: Tls | None = None
         self._sockets: tuple[Socket, ...] = ()

@@ -29,8 +29,9 @@ from varnish_gateway.emit.haproxy import CONFIG, DIRECTORY, admin_socket, config
 class Serving:
     """``died`` is called when HAProxy ends without our doing."""
 
-    def __init__(self, work_dir: Path, bus: Bus, died: Callable[[], None]) -> None:
+    def __init__(self, work_dir: Path, bus: Bus, died: Callable[[], None], drain_seconds: float = 0) -> None:
         self._work_dir = work_dir
+        self._drain_seconds = drain_seconds
         self._bus = bus
         self._died = died
         self._machine = machine()
@@ -184,7 +185,7 @@ class Serving:
         """Write everything that HAProxy reads; return the socket by which one that has read it can be asked."""
         self._number += 1
         lists = {list_file(port): crt_list(slots).encode() for port, slots in plan.lists.items()}
-        text = config(plan.binds, self._machine, self._number)
+        text = config(plan.binds, self._machine, self._number, self._drain_seconds)
         self._files.write({**plan.files, **lists, CONFIG: text.encode()})
         return self._admin_socket()
 
