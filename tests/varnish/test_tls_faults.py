@@ -13,7 +13,7 @@ import h2.errors
 import pytest
 
 from varnish import talk
-from varnish.chaperonelab import ask, endpoints, heard, must_serve, port_of, routing, running, until_heard
+from varnish.chaperonelab import FREE_PORTS, ask, endpoints, heard, must_serve, port_of, routing, running, until_heard
 from varnish.load import under_load
 from varnish.processes import children, program, working_in
 from varnish.tlslab import certificate_of, finish, https, pair, secure, tls
@@ -73,11 +73,11 @@ async def test_a_port_that_is_taken_leaves_plain_listeners_and_is_tried_again(or
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        async with running(f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:0,http;s=127.0.0.1:{port},https") as plane:
+        async with running(f"{FREE_PORTS};https-{port}=127.0.0.1:{port},https") as plane:
             slices = endpoints("tea", await origins.port("tea"))
             change = Change(vcl=main_vcl(), routing=routing("tea"), slices=slices, tls=tls(port, (pair("tea"), ["*"])))
             outcome = await plane.apply(change)
-            assert f"socket s on 127.0.0.1:{port}: Address already in use" in str(outcome.problems[0])
+            assert f"socket https-{port} on 127.0.0.1:{port}: Address already in use" in str(outcome.problems[0])
             assert (plane.served.ready, plane.served.reason) == (False, "HAProxy does not run")
             assert (await ask(port_of(plane))).taker == "tea"
             taken.close()

@@ -11,7 +11,7 @@ DAY = 86400
 
 def expiry_of(*certificates):
     planner = Planner(lambda _: None, lambda socket: (socket.address,))
-    plan, _ = planner.plan(tls(443, *certificates), parse_listen("s=:443,https").tls, Plan())
+    plan, _ = planner.plan(tls(443, *certificates), parse_listen("https-443=:443,https").tls, Plan())
     expiry = Expiry()
     expiry.take(plan)
     return expiry
