@@ -3,16 +3,20 @@
 import asyncio
 import os
 import signal
+import socket
 
 import pytest
 
-from varnish.chaperonelab import ask, heard, must_serve, port_of, until_heard
+from varnish.chaperonelab import FREE_PORTS, ask, heard, must_serve, port_of, routing, running, until_heard
+from varnish.loopback import free_port
 from varnish.processes import children, program
-from varnish.tlslab import certificate_of, https, pair, tls
+from varnish.tlslab import both, certificate_of, https, pair, tls
 from varnish.waiting import until_async
 from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.chaperone.events import Fault
 from varnish_gateway.chaperone.tls import events, haproxy
 from varnish_gateway.chaperone.tls.admin import AdminSocket
+from varnish_gateway.emit.vcl import main_vcl
 
 
 @pytest.fixture
@@ -22,9 +26,10 @@ async def serving(origins):
 
 
 def kill(plane, victim):
-    master = plane.front.serving.pid
-    (worker,) = [pid for pid in children(master) if program(pid) == "haproxy"]
-    os.kill(master if victim == "master" else worker, signal.SIGKILL)
+    pid = plane.front.serving.pid
+    if victim == "worker":
+        (pid,) = [child for child in children(pid) if program(child) == "haproxy"]
+    os.kill(pid, signal.SIGKILL)
 
 
 async def until_everything_serves(plane, port, certificate):
@@ -78,7 +83,40 @@ async def test_deaths_at_any_moment_of_changes(serving):
         change = asyncio.create_task(plane.apply(Change(tls=changed)))
         await asyncio.sleep(number * 0.005)  # not a wait for anything: each time another moment
         if plane.front.serving.running:
-            os.kill(plane.front.serving.pid, signal.SIGKILL)
+            kill(plane, "master")
         await change
         await until_everything_serves(plane, port, pair("tea", number))
     await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]))))
+
+
+async def test_what_can_not_come_back_makes_room_for_what_is_wanted(origins, monkeypatch):
+    """The port of a listener is taken while HAProxy is dead; then the listener is removed."""
+    taken_port = free_port()
+    launch = haproxy.launch
+    with socket.socket() as taken:
+
+        async def take_port_first(work_dir, admin):
+            monkeypatch.setattr(haproxy, "launch", launch)
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(("127.0.0.1", taken_port))
+            taken.listen()
+            return await launch(work_dir, admin)
+
+        async with https(origins, more_ports=[taken_port]) as (plane, port):
+            alone = tls(port, (pair("tea"), ["tea"]))
+            await must_serve(plane, Change(tls=both(alone, tls(taken_port, (pair("tea"), ["tea"])))))
+            monkeypatch.setattr(haproxy, "launch", take_port_first)
+            kill(plane, "master")
+            await until_heard(plane, Fault)
+            assert not plane.served.ready
+            await must_serve(plane, Change(tls=alone))
+            await until_everything_serves(plane, port, pair("tea"))
+
+
+async def test_a_haproxy_that_is_not_installed_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(haproxy, "PROGRAM", str(tmp_path / "haproxy"))
+    port = free_port()
+    async with running(f"{FREE_PORTS};https-{port}=127.0.0.1:{port},https") as plane:
+        change = Change(vcl=main_vcl(), routing=routing("tea"), tls=tls(port, (pair("tea"), ["tea"])))
+        outcome = await plane.apply(change)
+        assert [*map(str, outcome.problems)] == ["HAProxy, which ends TLS, is not installed or not on PATH"]

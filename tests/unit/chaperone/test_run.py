@@ -14,7 +14,7 @@ from varnish_gateway.chaperone.sockets import parse_listen
 
 @pytest.fixture
 async def data_plane(tmp_path, monkeypatch):
-    """A data plane whose varnishd is not there; its tasks are."""
+    """Give a data plane whose varnishd is not there; its tasks are."""
     monkeypatch.setattr("varnish_gateway.chaperone.workdir.check_enterable", lambda *_: None)
     made = DataPlane(Settings(work_dir=tmp_path, sockets=parse_listen("ghost-reload=127.0.0.1:0,http")))
 

@@ -198,7 +198,7 @@ class Front:
         """Do whatever is needed for what is wanted now."""
         if self._tls is None:
             return ()
-        await self.serving.come_back()
+        fault = await self._come_back()
         tls, serving = self._tls, self.serving
         wanted, problems = self._planner.plan(tls, self._sockets, serving.plan)
         if wanted != serving.plan or serving.is_mixed:
@@ -208,9 +208,19 @@ class Front:
                 problems.append(refusal)
             self._expiry.take(serving.plan)
             self._look_at_dates()
+        if fault is not None and serving.plan.binds and not serving.running:
+            raise fault
         if not problems:
             self.in_force = tls
         return tuple(problems)
+
+    async def _come_back(self) -> errors.ChildExited | None:
+        """Have HAProxy with what it served; return why not, for what is wanted now may do."""
+        try:
+            await self.serving.come_back()
+        except errors.ChildExited as fault:
+            return fault
+        return None
 
     def _take_death(self) -> None:
         self._work.set()

@@ -66,7 +66,7 @@ class Serving:
     async def change(self, wanted: Plan, sockets: Iterable[Socket]) -> None:
         """Come to another plan; raise TlsRefused and leave everything as it is where that can't be."""
         bound, self._sockets = self._sockets, tuple(sockets)
-        new, gone = wanted.ports - self.plan.ports, self.plan.ports - wanted.ports
+        new, gone = wanted.ports - self.plan.ports, (self.plan.ports if self.running else set()) - wanted.ports
         if (taken := first_taken(socket for socket in self._sockets if socket.port in new)) is not None:
             raise taken
         if not wanted.binds:
