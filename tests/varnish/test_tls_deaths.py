@@ -12,7 +12,7 @@ from varnish.loopback import free_port
 from varnish.processes import children, program
 from varnish.tlslab import both, certificate_of, https, pair, tls
 from varnish.waiting import until_async
-from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.events import Fault
 from varnish_gateway.chaperone.tls import events, haproxy
 from varnish_gateway.chaperone.tls.admin import AdminSocket

@@ -18,7 +18,7 @@ from varnish.load import under_load
 from varnish.processes import children, program, working_in
 from varnish.tlslab import certificate_of, finish, https, pair, secure, tls
 from varnish.waiting import until_async
-from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.events import ChildBack
 from varnish_gateway.chaperone.tls import events
 from varnish_gateway.emit import haproxy

@@ -14,93 +14,26 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from datetime import datetime
-
-from msgspec import Struct
 
 from varnish_gateway import errors
-from varnish_gateway.api import EndpointSlice, Key
 from varnish_gateway.chaperone import drain, events
-from varnish_gateway.chaperone.ghostfiles import Bundle, GhostFiles, Pool
-from varnish_gateway.chaperone.join import Join
+from varnish_gateway.chaperone.change import Change, InForce, Outcome, Served
 from varnish_gateway.chaperone.reload import Installer
 from varnish_gateway.chaperone.resolve import Resolver
 from varnish_gateway.chaperone.settings import Settings
-from varnish_gateway.chaperone.sockets import Sockets
 from varnish_gateway.chaperone.supervisor import Supervisor
 from varnish_gateway.chaperone.tls.front import Front
 from varnish_gateway.chaperone.varnishadm import Admin
 from varnish_gateway.chaperone.vcl import VclLoader, digest
+from varnish_gateway.chaperone.wanted import Wanted
 from varnish_gateway.chaperone.workdir import prepare
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.tls import encode_tls
-from varnish_gateway.ir import Tls
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
-
-
-class Change(Struct, frozen=True, kw_only=True):
-    """What is different from now on; None and absent mean unchanged.
-
-    ``remembered`` are pools from before a restart; they count until their namespace is among
-    ``listed``, that is, until all its slices are known. ``bundle`` stands instead of routing and
-    slices where somebody wrote ghost's files by hand. ``generation`` names the input; health
-    reports the generation that serves.
-    """
-
-    vcl: str | None = None
-    sockets: Sockets | None = None
-    extra_args: tuple[str, ...] | None = None
-    routing: Mapping[int, bytes | None] = {}
-    slices: Mapping[Key, EndpointSlice | None] = {}
-    remembered: Mapping[str, Pool] = {}
-    listed: frozenset[str] = frozenset()
-    bundle: Bundle | None = None
-    tls: Tls | None = None
-    generation: str | None = None
-
-
-class Outcome(Struct, frozen=True):
-    """What a pass could not do. Empty: the newest configuration serves."""
-
-    problems: tuple[Exception, ...] = ()
-
-    @property
-    def serves(self) -> bool:
-        return not self.problems
-
-
-class InForce(Struct, frozen=True):
-    """All that it takes to serve the same again after a restart."""
-
-    vcl: str
-    bundle: Bundle
-    generation: str | None
-    tls: Tls | None = None
-
-
-class Served(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What serves at this moment.
-
-    ``tls`` is the hash of the tls.json whose certificates all serve.
-    ``problems`` stand against the newest configuration; ``troubles`` are sources that can't be
-    followed now. ``away_since``: the API server has not answered since then.
-    """
-
-    ready: bool
-    reason: str
-    configuration: str | None
-    vcl: str | None
-    generation: str | None
-    sockets: tuple[str, ...]
-    tls: str | None = None
-    up_to_date: bool
-    problems: tuple[str, ...]
-    troubles: tuple[str, ...] = ()
-    away_since: datetime | None = None
 
 
 class DataPlane:
@@ -111,7 +44,7 @@ class DataPlane:
         self.bus = bus or events.Bus()
         self._layout = prepare(settings)
         self._admin = Admin(self._layout.secret)
-        self._wanted = _Wanted(settings.sockets, settings.extra_args)
+        self._wanted = Wanted(settings.sockets, settings.extra_args)
         self._installer = Installer(self._layout.ghost_config_path)
         self._vcl = VclLoader(self._admin, self._layout.vcl_dir)
         self._work = asyncio.Event()
@@ -369,39 +302,3 @@ class DataPlane:
         if (not reason, up_to_date) != self._told:
             self._told = (not reason, up_to_date)
             self.bus.publish(events.Ready(ready=not reason, reason=reason, up_to_date=up_to_date))
-
-
-class _Wanted:
-    """Everything that was asked for so far."""
-
-    def __init__(self, sockets: Sockets, extra_args: tuple[str, ...]) -> None:
-        self.sockets = sockets
-        self.extra_args = extra_args
-        self.tls: Tls | None = None
-        self.vcl: str | None = None
-        self.generation: str | None = None
-        self.join = Join()
-        self._files = GhostFiles()
-        self._bundle = self._files.bundle()
-
-    def take(self, change: Change) -> None:
-        self.vcl = self.vcl if change.vcl is None else change.vcl
-        self.sockets = change.sockets or self.sockets
-        self.extra_args = self.extra_args if change.extra_args is None else change.extra_args
-        self.tls = self.tls if change.tls is None else change.tls
-        self.generation = change.generation or self.generation
-        if change.bundle is not None:
-            self._bundle = change.bundle
-        if change.routing or change.slices or change.remembered or change.listed:
-            pools = self.join.update(
-                routing=change.routing, slices=change.slices, remembered=change.remembered, listed=change.listed
-            )
-            self._files.update(change.routing, pools)
-            self._bundle = self._files.bundle()
-
-    def resolve(self, resolved: Mapping[str, tuple[str, ...]]) -> None:
-        self._files.update({}, self.join.update(resolved=resolved))
-        self._bundle = self._files.bundle()
-
-    def bundle(self) -> Bundle:
-        return self._bundle

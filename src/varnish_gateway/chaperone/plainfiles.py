@@ -16,7 +16,7 @@ import yaml
 
 from varnish_gateway import errors
 from varnish_gateway.api import EndpointSlice, Key, decode, key_of
-from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.ghostfiles import Bundle
 from varnish_gateway.chaperone.join import unserved_reason
 from varnish_gateway.chaperone.settings import Settings

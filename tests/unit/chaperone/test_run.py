@@ -6,7 +6,8 @@ import logging
 import pytest
 
 from varnish_gateway.chaperone import run
-from varnish_gateway.chaperone.dataplane import Change, DataPlane
+from varnish_gateway.chaperone.change import Change
+from varnish_gateway.chaperone.dataplane import DataPlane
 from varnish_gateway.chaperone.health import HealthServer
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import parse_listen
