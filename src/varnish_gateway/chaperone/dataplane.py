@@ -20,6 +20,7 @@ from varnish_gateway.chaperone import drain, events
 from varnish_gateway.chaperone.change import Change, InForce, Outcome, Served
 from varnish_gateway.chaperone.reload import Installer
 from varnish_gateway.chaperone.resolve import Resolver
+from varnish_gateway.chaperone.retry import Retry
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.supervisor import Supervisor
 from varnish_gateway.chaperone.tls.front import Front
@@ -29,9 +30,6 @@ from varnish_gateway.chaperone.wanted import Wanted
 from varnish_gateway.chaperone.workdir import prepare
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.tls import encode_tls
-
-FIRST_RETRY_SECONDS = 0.1
-LAST_RETRY_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +52,7 @@ class DataPlane:
         self._waiting: list[asyncio.Future[Outcome]] = []
         self._passes: asyncio.Task[None] | None = None
         self._outcome = Outcome()
-        self._retry_seconds = FIRST_RETRY_SECONDS
-        self._retry: asyncio.TimerHandle | None = None
+        self._retry = Retry(self.bus, self._work.set)
         self._generation: str | None = None
         self._draining = False
         self._told = (False, False)
@@ -193,8 +190,7 @@ class DataPlane:
         self._waiting = []
 
     async def _end_passes(self) -> None:
-        if self._retry is not None:
-            self._retry.cancel()
+        self._retry.cancel()
         if self._passes is not None:
             self._passes.cancel()
             await asyncio.wait({self._passes})
@@ -210,17 +206,17 @@ class DataPlane:
             if self.supervisor.child_running:
                 self.front.open()
         except (errors.GatewayError, OSError) as fault:
-            self._retry_later(fault)
+            self._retry.later(fault)
             return Outcome((fault,))
         if sockets is None:
-            self._retry_seconds = FIRST_RETRY_SECONDS
+            self._retry.begin_anew()
         return Outcome(tuple(problem for problem in problems if problem is not None))
 
     async def _keep_varnishd(self) -> errors.GatewayError | None:
         """Have a varnishd with the wanted sockets and arguments; return why it still has the previous ones."""
         standing = await self.supervisor.ensure(self._wanted.sockets, self._wanted.extra_args)
         if standing.problem is not None and standing.retry:
-            self._retry_later(standing.problem)
+            self._retry.later(standing.problem)
         if standing.is_new:
             self._vcl.forget()
             if self._vcl.good is not None:
@@ -263,13 +259,6 @@ class DataPlane:
         return None
 
     # -- what happens around passes ----------------------------------------------------
-
-    def _retry_later(self, fault: Exception) -> None:
-        delay, self._retry_seconds = self._retry_seconds, min(self._retry_seconds * 2, LAST_RETRY_SECONDS)
-        self.bus.publish(events.Fault(reason=str(fault), retry_seconds=delay))
-        if self._retry is not None:
-            self._retry.cancel()
-        self._retry = asyncio.get_running_loop().call_later(delay, self._work.set)
 
     def _publish_once(self, refusal: errors.GatewayError, event: events.Event) -> None:
         """Publish event, unless the refusal still stands from the last pass and so is no news."""

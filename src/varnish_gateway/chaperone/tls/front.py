@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.events import Bus, Fault
+from varnish_gateway.chaperone.events import Bus
+from varnish_gateway.chaperone.retry import Retry
 from varnish_gateway.chaperone.sockets import Socket
 from varnish_gateway.chaperone.tls import events, metrics
 from varnish_gateway.chaperone.tls.expiry import Expiry
@@ -25,8 +26,6 @@ from varnish_gateway.chaperone.tls.serving import Serving
 from varnish_gateway.chaperone.workdir import Layout
 from varnish_gateway.ir import Tls
 
-FIRST_RETRY_SECONDS = 0.1
-LAST_RETRY_SECONDS = 5.0
 DAY = 86400.0
 
 Problems = tuple[Exception, ...]
@@ -52,8 +51,7 @@ class Front:
         self._done = 0
         self._waiting: list[tuple[int, asyncio.Future[Problems]]] = []
         self.task: asyncio.Task[None] | None = None
-        self._retry_seconds = FIRST_RETRY_SECONDS
-        self._retry: asyncio.TimerHandle | None = None
+        self._retry = Retry(self._bus, self._work.set)
         self._expiry = Expiry()
         self._dates: asyncio.TimerHandle | None = None
         self.problems: Problems = ()
@@ -119,9 +117,9 @@ class Front:
 
     async def stop(self) -> None:
         self._is_ending = True
-        for timer in (self._retry, self._dates):
-            if timer is not None:
-                timer.cancel()
+        self._retry.cancel()
+        if self._dates is not None:
+            self._dates.cancel()
         if self.task is not None:
             self.task.cancel()
             await asyncio.wait({self.task})
@@ -149,10 +147,10 @@ class Front:
                 continue
             try:
                 problems = await self._keep()
-                self._retry_seconds = FIRST_RETRY_SECONDS
+                self._retry.begin_anew()
             except (errors.GatewayError, OSError) as fault:
                 problems = (fault,)
-                self._retry_later(fault)
+                self._retry.later(fault)
             self._done = asked
             self._conclude(problems)
             self._answer(asked)
@@ -186,13 +184,6 @@ class Front:
             self._bus.publish(events.PortsUnserved(ports=unserved))
         self._unserved = unserved
         self._tell()
-
-    def _retry_later(self, fault: Exception) -> None:
-        delay, self._retry_seconds = self._retry_seconds, min(self._retry_seconds * 2, LAST_RETRY_SECONDS)
-        self._bus.publish(Fault(reason=str(fault), retry_seconds=delay))
-        if self._retry is not None:
-            self._retry.cancel()
-        self._retry = asyncio.get_running_loop().call_later(delay, self._work.set)
 
     async def _keep(self) -> Problems:
         """Do whatever is needed for what is wanted now."""
