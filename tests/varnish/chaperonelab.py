@@ -15,7 +15,8 @@ from varnish.talk import Answer
 from varnish.waiting import PATIENCE, until_async
 from varnish_gateway.api import EndpointSlice, Key, decode, key_of
 from varnish_gateway.chaperone import events
-from varnish_gateway.chaperone.dataplane import Change, DataPlane
+from varnish_gateway.chaperone.change import Change
+from varnish_gateway.chaperone.dataplane import DataPlane
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import parse_listen
 from varnish_gateway.emit.vcl import main_vcl

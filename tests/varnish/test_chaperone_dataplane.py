@@ -28,7 +28,7 @@ from varnish.talk import Request, over_http1
 from varnish.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.chaperone import events
-from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.sockets import parse_listen
 from varnish_gateway.chaperone.vcl import KEPT_VCLS
 

@@ -13,14 +13,15 @@ import h2.errors
 import pytest
 
 from varnish import talk
-from varnish.chaperonelab import ask, endpoints, heard, must_serve, port_of, routing, running, until_heard
+from varnish.chaperonelab import FREE_PORTS, ask, endpoints, heard, must_serve, port_of, routing, running, until_heard
 from varnish.load import under_load
 from varnish.processes import children, program, working_in
 from varnish.tlslab import certificate_of, finish, https, pair, secure, tls
 from varnish.waiting import until_async
-from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.events import ChildBack
 from varnish_gateway.chaperone.tls import events
+from varnish_gateway.emit import haproxy
 from varnish_gateway.emit.vcl import main_vcl
 
 TEA = {"tea": frozenset(["tea"])}
@@ -73,11 +74,11 @@ async def test_a_port_that_is_taken_leaves_plain_listeners_and_is_tried_again(or
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        async with running(f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:0,http;s=127.0.0.1:{port},https") as plane:
+        async with running(f"{FREE_PORTS};https-{port}=127.0.0.1:{port},https") as plane:
             slices = endpoints("tea", await origins.port("tea"))
             change = Change(vcl=main_vcl(), routing=routing("tea"), slices=slices, tls=tls(port, (pair("tea"), ["*"])))
             outcome = await plane.apply(change)
-            assert f"socket s on 127.0.0.1:{port}: Address already in use" in str(outcome.problems[0])
+            assert f"socket https-{port} on 127.0.0.1:{port}: Address already in use" in str(outcome.problems[0])
             assert (plane.served.ready, plane.served.reason) == (False, "HAProxy does not run")
             assert (await ask(port_of(plane))).taker == "tea"
             taken.close()
@@ -186,9 +187,7 @@ async def _reset_streams(reader, writer):
 
 async def test_a_drain_lets_requests_finish_and_takes_no_new_connections(serving):
     plane, port = serving
-    reader, writer = await talk.connect(secure(port))
-    writer.write(b"POST / HTTP/1.1\r\nHost: tea\r\nContent-Length: 4\r\n\r\nab")
-    await writer.drain()
+    reader, writer = await begin_request(port)
     idle = talk.Connection(secure(port))
     assert (await idle.ask("tea")).taker == "tea"
     stopping = asyncio.create_task(plane.stop(10))
@@ -204,11 +203,49 @@ async def test_a_drain_lets_requests_finish_and_takes_no_new_connections(serving
     # A connection that was idle gets its answer, and is asked to go.
     assert (await idle.ask("tea")).header("connection") == "close"
     assert not stopping.done()
+    assert (await end_request(reader, writer)).startswith(b"HTTP/1.1 200")
+    await stopping
+
+
+async def test_a_drain_is_not_cut_short(origins, monkeypatch):
+    """However little time workers have after a reload."""
+    monkeypatch.setattr(haproxy, "FINISH_SECONDS", 1)
+    async with https(origins) as (plane, port):
+        reader, writer = await begin_request(port)
+        stopping = asyncio.create_task(plane.stop(10))
+        await until_async(lambda: plane.front._is_ending, "the drain has begun")
+        await asyncio.sleep(2)  # this is what is tested: time goes by
+        assert (await end_request(reader, writer)).startswith(b"HTTP/1.1 200")
+        await stopping
+
+
+async def test_what_is_older_than_too_many_reloads_is_ended(origins, monkeypatch):
+    monkeypatch.setattr(haproxy, "MOST_FORMER_WORKERS", 2)
+    async with https(origins) as (plane, port):
+        held = [await begin_request(port)]
+        for number in range(1, 4):
+            authority = f"authority {number}"
+            await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]), clients=authority, insecure=True)))
+            held.append(await begin_request(port))
+        (oldest, _), *others = held
+        async with asyncio.timeout(10):
+            assert await oldest.read() == b""
+        for reader, writer in others:
+            assert (await end_request(reader, writer)).startswith(b"HTTP/1.1 200")
+
+
+async def begin_request(port):
+    reader, writer = await talk.connect(secure(port))
+    writer.write(b"POST / HTTP/1.1\r\nHost: tea\r\nContent-Length: 4\r\n\r\nab")
+    await writer.drain()
+    return reader, writer
+
+
+async def end_request(reader, writer):
     writer.write(b"cd")
     answer = await reader.readuntil(b"\r\n\r\n")
-    assert answer.startswith(b"HTTP/1.1 200")
     writer.transport.abort()
-    await stopping
+    return answer
 
 
 async def test_nobody_is_left_when_it_stops(serving):

@@ -11,7 +11,6 @@ over piece by piece, and pools keep their endpoints until those of their namespa
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -20,16 +19,17 @@ import msgspec
 from msgspec import Struct
 
 from varnish_gateway import errors
-from varnish_gateway.api import EndpointSlice, Key
+from varnish_gateway.api import EndpointSlice
 from varnish_gateway.chaperone import events
-from varnish_gateway.chaperone.dataplane import Change, DataPlane
-from varnish_gateway.chaperone.ghostfiles import Pools
+from varnish_gateway.chaperone.change import Change
+from varnish_gateway.chaperone.dataplane import DataPlane
 from varnish_gateway.chaperone.lastgood import LastGood
+from varnish_gateway.chaperone.pending import Pending
+from varnish_gateway.chaperone.secretfeed import SecretFeed
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.shards import Shelf, check_fits, read_index, read_patches, read_shard
 from varnish_gateway.chaperone.slicewatch import SliceWatches
 from varnish_gateway.chaperone.source import SourceState
-from varnish_gateway.chaperone.tls.material import read_tls
 from varnish_gateway.emit.names import FRESH, GENERATION, INDEX, MAIN_VCL, ROUTING, shard_map
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import Tls, wire
@@ -41,8 +41,6 @@ from varnish_gateway.prometheus import family
 SHARDS_AT_ONCE = 16
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
-SECRET_SECONDS = 5.0
-"""How long the first configuration waits for certificates that can't be read."""
 TOLD_PROBLEMS = 5
 CHECK_SECONDS = 1.0
 
@@ -60,17 +58,7 @@ class GatewayMap(Struct, frozen=True):
     data: dict[str, str] = {}
 
 
-class GatewaySecret(Struct, frozen=True):
-    """A Secret with what we read of it; what it holds is never shown."""
-
-    data: dict[str, bytes] = {}
-
-    def __repr__(self) -> str:
-        return f"GatewaySecret({', '.join(self.data)})"
-
-
 _decode_map = msgspec.json.Decoder(GatewayMap).decode
-_decode_secret = msgspec.json.Decoder(GatewaySecret).decode
 
 
 class ClusterFeed:
@@ -78,12 +66,11 @@ class ClusterFeed:
 
     def __init__(self, settings: Settings, client: Client, data_plane: DataPlane) -> None:
         self._namespace, self._name = settings.namespace, settings.configmap_name
-        self._secret_name = f"Secret {settings.namespace}/{settings.secret_name}"
         self._client = client
         self._data_plane = data_plane
         self._last = LastGood(settings.work_dir / "last", f"{self._namespace}/{self._name}")
         self._shelf = Shelf()
-        self._pending = _Pending()
+        self._pending = Pending()
         self._work = asyncio.Event()  # there is something to apply
         self._news = asyncio.Event()  # the ConfigMap wants a look
         self._said: GatewayMap | None = None
@@ -100,17 +87,7 @@ class ClusterFeed:
             namespace=settings.namespace,
             name=self._name,
         )
-        self._secret_problem: str | None = None
-        self._secret = None
-        if settings.secret_name:
-            self._secret = Reflector(
-                client,
-                RESOURCES["Secret"],
-                _decode_secret,
-                self._hear_secret,
-                namespace=settings.namespace,
-                name=settings.secret_name,
-            )
+        self._secret = SecretFeed(settings, client, data_plane.bus, self._take_tls) if settings.secret_name else None
 
     async def run(self) -> None:
         """Feed the data plane; a bug of ours in any part ends all of it."""
@@ -137,8 +114,8 @@ class ClusterFeed:
             if reflector is not None and reflector.problem is not None
         ]
         troubles = [f"namespace {namespace}: {problem}" for namespace, problem in (*own, *self._watches.problems)]
-        problems = self._problems + ((self._secret_problem,) if self._secret_problem else ())
-        return SourceState(self._config.synced.is_set(), problems, _few(troubles), self._away_since)
+        refused = self._secret.refused if self._secret is not None else ()
+        return SourceState(self._config.synced.is_set(), self._problems + refused, _few(troubles), self._away_since)
 
     def metrics(self) -> Iterator[str]:
         """Return lines for /metrics."""
@@ -180,24 +157,9 @@ class ClusterFeed:
             self._said = said
         self._news.set()
 
-    def _hear_secret(self, changes: Changes[GatewaySecret]) -> None:
-        """Take certificates in; what does not fit together leaves those that serve. So does a Secret that is gone."""
-        for said in changes.values():
-            before, self._secret_problem = self._secret_problem, None
-            try:
-                self._pending.tls = _read_secret(said, self._secret_name)
-                self._work.set()
-            except errors.BadDocument as error:
-                self._secret_problem = str(error)
-                if self._secret_problem != before:
-                    self._data_plane.bus.publish(events.SourceProblems(problems=(self._secret_problem,)))
-
-    async def _await_secret(self) -> None:
-        """Let the first configuration come with its certificates, where there are some and they can be had."""
-        if self._secret is not None and self._data_plane.settings.sockets.tls and not self._serving:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SECRET_SECONDS):
-                    await self._secret.synced.wait()
+    def _take_tls(self, tls: Tls) -> None:
+        self._pending.tls = tls
+        self._work.set()
 
     async def _look_when_listed(self) -> None:
         """Look at a ConfigMap that is not there, too."""
@@ -248,7 +210,8 @@ class ClusterFeed:
         self._pending.vcl = said.data.get(MAIN_VCL) or self._pending.vcl
         problems += await self._take_routing(said)
         if not problems:
-            await self._await_secret()
+            if self._secret is not None and self._data_plane.settings.sockets.tls and not self._serving:
+                await self._secret.settle()
             self._pending.generation = said.metadata.annotations.get(GENERATION)
             self._serving = True
         self._work.set()
@@ -335,36 +298,6 @@ class ClusterFeed:
             self._data_plane.bus.publish(events.SourceProblems(problems=self._problems))
 
 
-class _Pending:
-    """What came in and is not applied yet."""
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        self.vcl: str | None = None
-        self.routing: dict[int, bytes | None] = {}
-        self.slices: dict[Key, EndpointSlice | None] = {}
-        self.remembered: Pools = {}
-        self.listed: set[str] = set()
-        self.tls: Tls | None = None
-        self.generation: str | None = None
-
-    def take(self) -> Change:
-        """Return everything as one change and begin anew."""
-        change = Change(
-            vcl=self.vcl,
-            routing=self.routing,
-            slices=self.slices,
-            remembered=self.remembered,
-            listed=frozenset(self.listed),
-            tls=self.tls,
-            generation=self.generation,
-        )
-        self.clear()
-        return change
-
-
 def _few(problems: Iterable[str]) -> tuple[str, ...]:
     """Return the first problems, and how many more there are."""
     told = list(problems)
@@ -374,9 +307,3 @@ def _few(problems: Iterable[str]) -> tuple[str, ...]:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _read_secret(said: GatewaySecret | None, name: str) -> Tls:
-    if said is None:
-        raise errors.BadDocument(f"{name} does not exist")
-    return read_tls(said.data, name)

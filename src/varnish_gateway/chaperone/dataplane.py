@@ -11,93 +11,27 @@ neither waits for the other.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping
-from datetime import datetime
-
-from msgspec import Struct
 
 from varnish_gateway import errors
-from varnish_gateway.api import EndpointSlice, Key
 from varnish_gateway.chaperone import drain, events
-from varnish_gateway.chaperone.ghostfiles import Bundle, GhostFiles, Pool
-from varnish_gateway.chaperone.join import Join
+from varnish_gateway.chaperone.change import Change, InForce, Outcome, Served
 from varnish_gateway.chaperone.reload import Installer
 from varnish_gateway.chaperone.resolve import Resolver
+from varnish_gateway.chaperone.retry import Retry
 from varnish_gateway.chaperone.settings import Settings
-from varnish_gateway.chaperone.sockets import Sockets
 from varnish_gateway.chaperone.supervisor import Supervisor
 from varnish_gateway.chaperone.tls.front import Front
 from varnish_gateway.chaperone.varnishadm import Admin
 from varnish_gateway.chaperone.vcl import VclLoader, digest
+from varnish_gateway.chaperone.wanted import Wanted
 from varnish_gateway.chaperone.workdir import prepare
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.tls import encode_tls
-from varnish_gateway.ir import Tls
 
-FIRST_RETRY_SECONDS = 0.1
-LAST_RETRY_SECONDS = 5.0
-
-
-class Change(Struct, frozen=True, kw_only=True):
-    """What is different from now on; None and absent mean unchanged.
-
-    ``remembered`` are pools from before a restart; they count until their namespace is among
-    ``listed``, that is, until all its slices are known. ``bundle`` stands instead of routing and
-    slices where somebody wrote ghost's files by hand. ``generation`` names the input; health
-    reports the generation that serves.
-    """
-
-    vcl: str | None = None
-    sockets: Sockets | None = None
-    extra_args: tuple[str, ...] | None = None
-    routing: Mapping[int, bytes | None] = {}
-    slices: Mapping[Key, EndpointSlice | None] = {}
-    remembered: Mapping[str, Pool] = {}
-    listed: frozenset[str] = frozenset()
-    bundle: Bundle | None = None
-    tls: Tls | None = None
-    generation: str | None = None
-
-
-class Outcome(Struct, frozen=True):
-    """What a pass could not do. Empty: the newest configuration serves."""
-
-    problems: tuple[Exception, ...] = ()
-
-    @property
-    def serves(self) -> bool:
-        return not self.problems
-
-
-class InForce(Struct, frozen=True):
-    """All that it takes to serve the same again after a restart."""
-
-    vcl: str
-    bundle: Bundle
-    generation: str | None
-    tls: Tls | None = None
-
-
-class Served(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What serves at this moment.
-
-    ``tls`` is the hash of the tls.json whose certificates all serve.
-    ``problems`` stand against the newest configuration; ``troubles`` are sources that can't be
-    followed now. ``away_since``: the API server has not answered since then.
-    """
-
-    ready: bool
-    reason: str
-    configuration: str | None
-    vcl: str | None
-    generation: str | None
-    sockets: tuple[str, ...]
-    tls: str | None = None
-    up_to_date: bool
-    problems: tuple[str, ...]
-    troubles: tuple[str, ...] = ()
-    away_since: datetime | None = None
+log = logging.getLogger(__name__)
 
 
 class DataPlane:
@@ -108,18 +42,17 @@ class DataPlane:
         self.bus = bus or events.Bus()
         self._layout = prepare(settings)
         self._admin = Admin(self._layout.secret)
-        self._wanted = _Wanted(settings.sockets, settings.extra_args)
+        self._wanted = Wanted(settings.sockets, settings.extra_args)
         self._installer = Installer(self._layout.ghost_config_path)
         self._vcl = VclLoader(self._admin, self._layout.vcl_dir)
         self._work = asyncio.Event()
         self.supervisor = Supervisor(settings, self._layout, self._admin, self.bus, self._work.set)
-        self.front = Front(self._layout, self.bus, self._tell_readiness)
+        self.front = Front(self._layout, self.bus, self._tell_readiness, settings.drain_seconds)
         self._resolver = Resolver(self._take_addresses)
         self._waiting: list[asyncio.Future[Outcome]] = []
         self._passes: asyncio.Task[None] | None = None
         self._outcome = Outcome()
-        self._retry_seconds = FIRST_RETRY_SECONDS
-        self._retry: asyncio.TimerHandle | None = None
+        self._retry = Retry(self.bus, self._work.set)
         self._generation: str | None = None
         self._draining = False
         self._told = (False, False)
@@ -139,6 +72,9 @@ class DataPlane:
 
     async def apply(self, change: Change) -> Outcome:
         """Take a change in; return when it serves, or with what stands against it."""
+        for task in self._tasks:
+            if task.done():
+                task.result()  # raises the bug of ours that ended it: nobody would do the work
         self._wanted.take(change)
         if change.routing:
             self._resolver.want(self._wanted.join.external_hosts)
@@ -150,6 +86,16 @@ class DataPlane:
         if change.tls is None and change.sockets is None:
             return Outcome(outcome.problems + self.front.problems)  # nobody else waits for HAProxy
         return Outcome(outcome.problems + await self.front.settled())
+
+    async def broken(self) -> None:
+        """Wait for a bug of ours that ends one of the tasks, and raise it; whoever runs us can only end."""
+        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+    @property
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [task for task in (self._passes, self.front.task) if task is not None]
 
     async def stop(self, drain_seconds: float | None = None) -> None:
         """Go unready, let connections end, stop varnishd."""
@@ -232,6 +178,8 @@ class DataPlane:
     def _passes_ended(self, passes: asyncio.Task[None]) -> None:
         """Let nobody wait for ever: a bug of ours reaches whoever applied, a stop cancels them."""
         bug = None if passes.cancelled() else passes.exception()
+        if bug is not None:
+            log.critical("a bug ended what keeps varnishd: no change is taken any more", exc_info=bug)
         for done in self._waiting:
             if done.cancelled():
                 continue
@@ -242,8 +190,7 @@ class DataPlane:
         self._waiting = []
 
     async def _end_passes(self) -> None:
-        if self._retry is not None:
-            self._retry.cancel()
+        self._retry.cancel()
         if self._passes is not None:
             self._passes.cancel()
             await asyncio.wait({self._passes})
@@ -259,17 +206,17 @@ class DataPlane:
             if self.supervisor.child_running:
                 self.front.open()
         except (errors.GatewayError, OSError) as fault:
-            self._retry_later(fault)
+            self._retry.later(fault)
             return Outcome((fault,))
         if sockets is None:
-            self._retry_seconds = FIRST_RETRY_SECONDS
+            self._retry.begin_anew()
         return Outcome(tuple(problem for problem in problems if problem is not None))
 
     async def _keep_varnishd(self) -> errors.GatewayError | None:
         """Have a varnishd with the wanted sockets and arguments; return why it still has the previous ones."""
         standing = await self.supervisor.ensure(self._wanted.sockets, self._wanted.extra_args)
         if standing.problem is not None and standing.retry:
-            self._retry_later(standing.problem)
+            self._retry.later(standing.problem)
         if standing.is_new:
             self._vcl.forget()
             if self._vcl.good is not None:
@@ -313,13 +260,6 @@ class DataPlane:
 
     # -- what happens around passes ----------------------------------------------------
 
-    def _retry_later(self, fault: Exception) -> None:
-        delay, self._retry_seconds = self._retry_seconds, min(self._retry_seconds * 2, LAST_RETRY_SECONDS)
-        self.bus.publish(events.Fault(reason=str(fault), retry_seconds=delay))
-        if self._retry is not None:
-            self._retry.cancel()
-        self._retry = asyncio.get_running_loop().call_later(delay, self._work.set)
-
     def _publish_once(self, refusal: errors.GatewayError, event: events.Event) -> None:
         """Publish event, unless the refusal still stands from the last pass and so is no news."""
         if str(refusal) not in {str(problem) for problem in self._outcome.problems}:
@@ -351,39 +291,3 @@ class DataPlane:
         if (not reason, up_to_date) != self._told:
             self._told = (not reason, up_to_date)
             self.bus.publish(events.Ready(ready=not reason, reason=reason, up_to_date=up_to_date))
-
-
-class _Wanted:
-    """Everything that was asked for so far."""
-
-    def __init__(self, sockets: Sockets, extra_args: tuple[str, ...]) -> None:
-        self.sockets = sockets
-        self.extra_args = extra_args
-        self.tls: Tls | None = None
-        self.vcl: str | None = None
-        self.generation: str | None = None
-        self.join = Join()
-        self._files = GhostFiles()
-        self._bundle = self._files.bundle()
-
-    def take(self, change: Change) -> None:
-        self.vcl = self.vcl if change.vcl is None else change.vcl
-        self.sockets = change.sockets or self.sockets
-        self.extra_args = self.extra_args if change.extra_args is None else change.extra_args
-        self.tls = self.tls if change.tls is None else change.tls
-        self.generation = change.generation or self.generation
-        if change.bundle is not None:
-            self._bundle = change.bundle
-        if change.routing or change.slices or change.remembered or change.listed:
-            pools = self.join.update(
-                routing=change.routing, slices=change.slices, remembered=change.remembered, listed=change.listed
-            )
-            self._files.update(change.routing, pools)
-            self._bundle = self._files.bundle()
-
-    def resolve(self, resolved: Mapping[str, tuple[str, ...]]) -> None:
-        self._files.update({}, self.join.update(resolved=resolved))
-        self._bundle = self._files.bundle()
-
-    def bundle(self) -> Bundle:
-        return self._bundle

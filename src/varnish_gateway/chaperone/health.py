@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from varnish_gateway.chaperone.dataplane import DataPlane, Served
+from varnish_gateway.chaperone.change import Served
+from varnish_gateway.chaperone.dataplane import DataPlane
 from varnish_gateway.chaperone.loopback import get
 from varnish_gateway.chaperone.metrics import EventCounters, page
 from varnish_gateway.chaperone.source import Source, with_source

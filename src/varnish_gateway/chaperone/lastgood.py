@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.dataplane import InForce
+from varnish_gateway.chaperone.change import InForce
 from varnish_gateway.chaperone.ghostfiles import Pools
 from varnish_gateway.chaperone.tls.material import TLS_JSON, read_tls
 from varnish_gateway.chaperone.workdir import write_private

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from varnish_gateway.chaperone import events
-from varnish_gateway.chaperone.dataplane import Served
+from varnish_gateway.chaperone.change import Served
 from varnish_gateway.chaperone.tls import events as tls_events
 from varnish_gateway.prometheus import family, sample
 

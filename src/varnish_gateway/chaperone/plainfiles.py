@@ -16,7 +16,7 @@ import yaml
 
 from varnish_gateway import errors
 from varnish_gateway.api import EndpointSlice, Key, decode, key_of
-from varnish_gateway.chaperone.dataplane import Change
+from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.ghostfiles import Bundle
 from varnish_gateway.chaperone.join import unserved_reason
 from varnish_gateway.chaperone.settings import Settings
@@ -47,6 +47,7 @@ class PlainFiles:
         self._settings = settings
         self._stamps: dict[Path, Stamp | None] = {}
         self._slices: dict[Path, _Slices] = {}
+        self._tls: Tls | None = None
         self.by_hand = not _exists(settings.routing_path) and _exists(settings.ghost_config_path)
 
     @property
@@ -94,7 +95,11 @@ class PlainFiles:
         if directory is None or not (directory / TLS_JSON).exists():
             return None
         # Here names need not tell the content: the files may change without tls.json, and are read each time.
-        return _told(lambda: _tls_of(directory))
+        tls = _told(lambda: _tls_of(directory))
+        if tls is None or tls == self._tls:
+            return None
+        self._tls = tls
+        return tls
 
     def _read_slices(self) -> dict[Key, EndpointSlice | None]:
         before = {key for slices in self._slices.values() for key in slices}

@@ -1,13 +1,13 @@
 """``vgw chaperone``: one data plane from plain files or from a cluster, until SIGTERM or SIGINT.
 
 In:   Settings, and the way to the API server where the configuration comes from a cluster.
-Out:  the exit status: 0 after a stop that was asked for, 1 if varnishd could not be started.
+Out:  the exit status: 0 after a stop that was asked for, 1 if varnishd could not be started. A bug
+of ours is raised: whoever started us starts us again.
 
 Changes are followed until the last connection has ended: endpoints may go while we drain.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Coroutine
 from typing import Any
@@ -62,18 +62,27 @@ async def _serve(
         follow.close()
         await data_plane.stop(0)
         return 1
-    following = asyncio.create_task(follow)
+    tasks = [asyncio.create_task(data_plane.broken()), asyncio.create_task(follow)]
     try:
-        await asyncio.wait({following, stop}, return_when=asyncio.FIRST_COMPLETED)
-        if not following.done():
+        await asyncio.wait({*tasks, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not any(task.done() for task in tasks):
             await data_plane.drain(data_plane.settings.drain_seconds)
-            following.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await following  # a bug of ours is raised here
+        await _end(tasks)
     finally:
         await data_plane.stop(0)
         await health.stop()
     return 0
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel them; raise the bug of ours that ended one before."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    bugs = [task.exception() for task in tasks if not task.cancelled()]
+    for bug in bugs:
+        if bug is not None:
+            raise bug
 
 
 async def _follow(files: PlainFiles, data_plane: DataPlane) -> None:

@@ -15,6 +15,8 @@ from varnish_gateway.emit.haproxy import proxy_socket
 
 RELOAD_SOCKET = "ghost-reload"
 RELOAD_PORT = 1969
+TLS_PREFIX = "https-"
+"""ghost knows by a socket's name that TLS ended before it."""
 LONGEST_DIRECTORY = 107 - len("/tls/admin-99999.sock")
 """A Unix socket's path has 107 bytes at most, and this is the longest of those that we make."""
 _TLS_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):[0-9]{1,5}")
@@ -82,6 +84,12 @@ def parse_listen(value: str) -> Sockets:
     names = [socket.name for socket in sockets]
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
         raise errors.BadSettings(f"VARNISH_LISTEN: socket name {duplicates[0]} occurs twice; give each its own name")
+    ports = [socket.port for socket in sockets if socket.tls]
+    if twice := sorted({port for port in ports if ports.count(port) > 1}):
+        raise errors.BadSettings(
+            f"VARNISH_LISTEN: port {twice[0]} occurs twice among https sockets, whose ports name their files;"
+            f" write one for all addresses, e.g. {TLS_PREFIX}{twice[0]}=:{twice[0]},https"
+        )
     return Sockets.of(sockets)
 
 
@@ -97,12 +105,11 @@ def _parse_entry(entry: str, variable: str = "VARNISH_LISTEN") -> Socket:
     _check_address(address, entry, variable)
     protocols = tuple(option.lower() if option.lower() in ("http", "https") else option for option in options)
     protocols = protocols or ("http",)
-    if "https" in protocols:
-        _check_tls_address(address, entry, variable)
-    if named:
-        return Socket(before.strip(), address, protocols)
     port_or_file = address.rpartition("/" if address.startswith("/") else ":")[2]
-    return Socket(f"{protocols[0].lower()}-{port_or_file}", address, protocols)
+    socket = Socket(before.strip() if named else f"{protocols[0].lower()}-{port_or_file}", address, protocols)
+    if socket.tls:
+        _check_tls(socket, entry, variable)
+    return socket
 
 
 def _check_address(address: str, entry: str, variable: str) -> None:
@@ -115,10 +122,15 @@ def _check_address(address: str, entry: str, variable: str) -> None:
         )
 
 
-def _check_tls_address(address: str, entry: str, variable: str) -> None:
+def _check_tls(socket: Socket, entry: str, variable: str) -> None:
     """HAProxy takes fewer forms than varnishd, and its port names the files that belong to it."""
-    if not _TLS_ADDRESS.fullmatch(address) or address.endswith(":0"):
+    if not _TLS_ADDRESS.fullmatch(socket.address) or socket.port == 0:
         raise errors.BadSettings(
             f"{variable}: {entry!r} has no address and port for https; write name=address:port,https,"
             " e.g. https-443=:443,https"
+        )
+    if not socket.name.startswith(TLS_PREFIX):
+        raise errors.BadSettings(
+            f"{variable}: {entry!r}: the name of an https socket begins with {TLS_PREFIX},"
+            f" else its requests count as plain HTTP; write {TLS_PREFIX}{socket.port}={socket.address},https"
         )

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from varnish_gateway.chaperone.dataplane import Served
+from varnish_gateway.chaperone.change import Served
 
 
 class SourceState(Struct, frozen=True):

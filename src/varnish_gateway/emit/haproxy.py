@@ -8,6 +8,7 @@ A certificate has a slot: a name that HAProxy knows it by, and that stays when i
 replaced. Which slots there are follows from server names alone, so a rotation touches one slot.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -22,6 +23,10 @@ BUFFER_BYTES = 40960
 """varnishd takes heads of 32 KB; it decides about those, not HAProxy, which needs some room of its own."""
 KEEP_ALIVE_SECONDS = 15
 """Less than what a drain has left after its delay: a drain cuts no idle connection."""
+FINISH_SECONDS = 600
+"""How long a worker may finish what it has after a reload: downloads, WebSockets. A drain may be longer."""
+MOST_FORMER_WORKERS = 8
+"""Each costs memory for as long as it finishes."""
 
 _CIPHERS = ":".join(
     f"ECDHE-{kind}-{cipher}"
@@ -109,8 +114,9 @@ def admin_socket(number: int) -> str:
     return f"admin-{number}.sock"
 
 
-def config(binds: Iterable[Bind], machine: Machine, number: int) -> str:
+def config(binds: Iterable[Bind], machine: Machine, number: int, drain_seconds: float = 0) -> str:
     """Return haproxy.cfg, one of a series: ``number`` names its admin socket."""
+    finish_seconds = max(FINISH_SECONDS, math.ceil(drain_seconds))
     account = f"  user {machine.account}\n  group {machine.account}\n" if machine.account else ""
     head = f"""\
 global
@@ -119,7 +125,8 @@ global
 {account}  maxconn {machine.connections}
   nbthread {machine.threads}
   noreuseport
-  hard-stop-after 30s
+  hard-stop-after {finish_seconds}s
+  mworker-max-reloads {MOST_FORMER_WORKERS}
   tune.bufsize {BUFFER_BYTES}
   tune.http.maxhdr 128
   tune.h2.max-concurrent-streams 100

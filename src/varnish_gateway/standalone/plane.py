@@ -21,9 +21,10 @@ from msgspec import UNSET
 from varnish_gateway import errors
 from varnish_gateway.api import EndpointSlice, Key
 from varnish_gateway.chaperone import events
-from varnish_gateway.chaperone.dataplane import Change, DataPlane, Served
+from varnish_gateway.chaperone.change import Change, Served
+from varnish_gateway.chaperone.dataplane import DataPlane
 from varnish_gateway.chaperone.settings import Settings
-from varnish_gateway.chaperone.sockets import parse_listen
+from varnish_gateway.chaperone.sockets import Sockets, parse_listen
 from varnish_gateway.emit.listen import varnish_listen
 from varnish_gateway.emit.routing import Shards
 from varnish_gateway.emit.vcl import main_vcl
@@ -54,6 +55,8 @@ class _Wanted:
     shards: Shards = field(default_factory=Shards)
     new_shards: dict[int, bytes | None] = field(default_factory=dict)
     new_slices: dict[Key, EndpointSlice | None] = field(default_factory=dict)
+    handed_sockets: Sockets | None = None
+    handed_tls: Tls | None = None
 
     def take(self, delta: GatewayDelta) -> None:
         if delta.placed is not None:
@@ -78,16 +81,21 @@ class _Wanted:
                 self.slices[key] = piece
 
     def change(self, *, whole: bool) -> Change:
-        """Return what was not handed over yet, or everything for a new data plane."""
+        """Return what was not handed over yet, or everything for a new data plane.
+
+        Whoever hands sockets or TLS over waits for HAProxy, and nobody else shall.
+        """
+        sockets = parse_listen(varnish_listen(self.placed, reload_port=0))
         change = Change(
             vcl=self.vcl,
-            sockets=parse_listen(varnish_listen(self.placed, reload_port=0)),
+            sockets=sockets if whole or sockets != self.handed_sockets else None,
             extra_args=self.extra_args,
-            tls=self.tls,
+            tls=self.tls if whole or self.tls != self.handed_tls else None,
             routing=self.shards.all() if whole else self.new_shards,
             slices=self.slices.copy() if whole else self.new_slices,
         )
         self.new_shards, self.new_slices = {}, {}
+        self.handed_sockets, self.handed_tls = sockets, self.tls
         return change
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 
-from varnish_gateway.chaperone.dataplane import Served
+from varnish_gateway.chaperone.change import Served
 from varnish_gateway.chaperone.events import Bus
 from varnish_gateway.chaperone.health import HealthServer
 from varnish_gateway.chaperone.source import SourceState

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from varnish.tlslab import pair, tls
-from varnish_gateway.chaperone.dataplane import InForce
+from varnish_gateway.chaperone.change import InForce
 from varnish_gateway.chaperone.ghostfiles import GhostFiles
 from varnish_gateway.chaperone.lastgood import Kept, LastGood
 from varnish_gateway.ir import Tls, wire

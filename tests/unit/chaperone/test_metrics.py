@@ -1,5 +1,5 @@
 from varnish_gateway.chaperone import events
-from varnish_gateway.chaperone.dataplane import Served
+from varnish_gateway.chaperone.change import Served
 from varnish_gateway.chaperone.metrics import EventCounters, page
 
 SERVED = Served(

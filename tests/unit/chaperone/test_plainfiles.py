@@ -132,4 +132,7 @@ def test_certificates_are_read_from_their_directory_each_time(settings, tmp_path
     assert files.read().tls.files == {"tea.pem": b"one"}
     (place / "tea.pem").write_bytes(b"two")
     assert files.read().tls.files == {"tea.pem": b"two"}
+    assert files.read().tls is None, "what did not change is not handed over: who does waits for HAProxy"
+    (place / "tea.pem").write_bytes(b"one")
+    assert files.read().tls.files == {"tea.pem": b"one"}
     assert place in files.paths

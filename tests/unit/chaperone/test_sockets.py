@@ -43,11 +43,11 @@ def test_a_name_occurs_once():
 
 
 def test_varnishd_has_a_unix_socket_of_the_same_name_for_tls():
-    sockets = parse_listen("https-443=:443,https;web=[::1]:8443,https")
+    sockets = parse_listen("https-443=:443,https;https-web=[::1]:8443,https")
     assert [socket.argument for socket in sockets.of_varnishd(Path("/work"), None)] == [
         "ghost-reload=127.0.0.1:1969,http",
         "https-443=/work/https-443.sock,PROXY,mode=0600",
-        "web=/work/https-8443.sock,PROXY,mode=0600",
+        "https-web=/work/https-8443.sock,PROXY,mode=0600",
     ]
     assert sockets.of_varnishd(Path("/work"), "haproxy")[1].argument.endswith(",PROXY,user=haproxy,mode=0600")
 
@@ -63,3 +63,14 @@ def test_a_path_too_long_for_a_unix_socket_is_named():
 def test_tls_needs_an_address_that_haproxy_takes(value):
     with pytest.raises(errors.BadSettings, match="for https; write name=address:port,https"):
         parse_listen(value)
+
+
+@pytest.mark.parametrize("value", ["web=:443,https", ":443,http,https"])
+def test_the_name_of_a_tls_socket_says_so(value):
+    with pytest.raises(errors.BadSettings, match=rf"VARNISH_LISTEN: '{value}'.* write https-443=:443,https"):
+        parse_listen(value)
+
+
+def test_a_port_has_one_tls_socket():
+    with pytest.raises(errors.BadSettings, match=r"port 443 occurs twice .* e\.g\. https-443=:443,https"):
+        parse_listen("https-a=127.0.0.1:443,https;https-b=[::1]:443,https")

@@ -1,3 +1,5 @@
+import pytest
+
 from varnish_gateway.emit.haproxy import Bind, Clients, Machine, config, crt_list, slots
 from varnish_gateway.ir import wire
 
@@ -45,6 +47,13 @@ def test_validation_has_no_tickets_and_its_fallback_lets_everybody_in():
     strict, insecure = (line for line in text.splitlines() if line.startswith("  bind "))
     assert strict.endswith(" no-tls-tickets verify required ca-file tls/c.pem")
     assert " no-tls-tickets verify optional ca-ignore-err all crt-ignore-err all ca-file tls/c.pem" in insecure
+
+
+@pytest.mark.parametrize(("drain_seconds", "finish"), [(5, "600s"), (900.5, "901s")])
+def test_former_workers_are_few_and_have_time_and_never_less_than_a_drain(drain_seconds, finish):
+    text = config([], MACHINE, 1, drain_seconds)
+    assert f"  hard-stop-after {finish}\n" in text
+    assert "  mworker-max-reloads 8\n" in text
 
 
 def test_only_root_gives_the_worker_to_another_user():

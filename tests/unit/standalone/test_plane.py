@@ -9,8 +9,8 @@ import pytest
 from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.chaperone import events
-from varnish_gateway.chaperone.dataplane import Change, Outcome
-from varnish_gateway.ir import GatewayDelta, Parameters, UserVcl, UserVclUnavailable, wire
+from varnish_gateway.chaperone.change import Change, Outcome
+from varnish_gateway.ir import GatewayDelta, Parameters, Tls, UserVcl, UserVclUnavailable, wire
 from varnish_gateway.standalone import plane as module
 from varnish_gateway.standalone.plane import GATEWAY, Plane
 
@@ -103,6 +103,24 @@ async def test_everything_comes_with_the_start_and_then_only_what_changed(plane)
     plane.want(None, {SLICE: None})
     await until(lambda: len(plane.told) == 3)
     assert (changes()[2].routing, changes()[2].slices) == ({}, {SLICE: None})
+
+
+async def test_sockets_and_tls_are_handed_over_when_they_change(plane):
+    """Whoever hands them over waits for HAProxy."""
+    tls = Tls((wire.TlsPort(port=443, certificates=()),), {"a.pem": b"a"})
+    secure = wire.Listener(name="https", socket="https-443", port=443, scheme="https")
+    deltas = [first(tls=Tls()), GatewayDelta(routes={KEY: None}), GatewayDelta(tls=tls), GatewayDelta(tls=tls)]
+    deltas.append(GatewayDelta(placed=(LISTENER, secure)))
+    for number, delta in enumerate(deltas, 1):
+        plane.want(delta, {})
+        await until(lambda: len(plane.told) == number)  # noqa: B023
+    assert [change.tls for change in changes()] == [Tls(), None, tls, None, None]
+    assert [change.sockets is not None for change in changes()] == [True, False, False, False, True]
+    plane.want(GatewayDelta(placed=()), {})
+    await until(lambda: Recorder.log[-1] == "stop")
+    plane.want(GatewayDelta(placed=(LISTENER,)), {})
+    await until(lambda: len(changes()) == 6)
+    assert (changes()[5].tls, changes()[5].sockets is not None) == (tls, True), "a new data plane gets everything"
 
 
 async def test_what_stands_against_it_is_told(plane):

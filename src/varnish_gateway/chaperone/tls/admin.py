@@ -44,6 +44,6 @@ class AdminSocket:
 
     async def frontends(self) -> list[dict[str, str]]:
         """Return the rows of ``show stat`` that are about ports."""
-        head, *rows = (await self.ask("show stat -1 1 -1")).splitlines()
-        names = head.removeprefix("# ").split(",")
-        return [dict(zip(names, row.split(","), strict=False)) for row in rows if row]
+        lines = (await self.ask("show stat -1 1 -1")).splitlines()
+        names = lines[0].removeprefix("# ").split(",") if lines else []  # one that is about to end says nothing
+        return [dict(zip(names, row.split(","), strict=False)) for row in lines[1:] if row]

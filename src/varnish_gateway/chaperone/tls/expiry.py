@@ -35,8 +35,8 @@ class Expiry:
             for slot in _once(plan, port, slots):
                 if slot.name in self._dated and before.files.get(slot.name) == plan.files[slot.name]:
                     dated[slot.name] = self._dated[slot.name]
-                else:
-                    dated[slot.name] = Dated(port, ", ".join(slot.names), expires(plan.files[slot.name]))
+                elif (end := expires(plan.files[slot.name])) is not None:
+                    dated[slot.name] = Dated(port, ", ".join(slot.names), end)
         self._dated = dated
         self._told &= set(dated.values())
 
@@ -55,9 +55,15 @@ class Expiry:
         return min((one.expires for one in self.dated if one.expires > now), default=None)
 
 
-def expires(pair: bytes) -> float:
-    """Return when a certificate ends; that of the server is the first in its file."""
-    return x509.load_pem_x509_certificate(pair).not_valid_after_utc.timestamp()
+def expires(pair: bytes) -> float | None:
+    """Return when a certificate ends; that of the server is the first in its file.
+
+    None where it can't be read: OpenSSL, which has taken it, is less strict.
+    """
+    try:
+        return x509.load_pem_x509_certificate(pair).not_valid_after_utc.timestamp()
+    except ValueError:
+        return None
 
 
 def _once(plan: Plan, port: int, slots: tuple[Slot, ...]) -> list[Slot]:

@@ -10,11 +10,13 @@ by itself.
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.events import Bus, Fault
+from varnish_gateway.chaperone.events import Bus
+from varnish_gateway.chaperone.retry import Retry
 from varnish_gateway.chaperone.sockets import Socket
 from varnish_gateway.chaperone.tls import events, metrics
 from varnish_gateway.chaperone.tls.expiry import Expiry
@@ -24,20 +26,20 @@ from varnish_gateway.chaperone.tls.serving import Serving
 from varnish_gateway.chaperone.workdir import Layout
 from varnish_gateway.ir import Tls
 
-FIRST_RETRY_SECONDS = 0.1
-LAST_RETRY_SECONDS = 5.0
 DAY = 86400.0
 
 Problems = tuple[Exception, ...]
+
+log = logging.getLogger(__name__)
 
 
 class Front:
     """start, then want as often as there is a change, then stop. ``tell`` is called when something is different."""
 
-    def __init__(self, layout: Layout, bus: Bus, tell: Callable[[], None]) -> None:
+    def __init__(self, layout: Layout, bus: Bus, tell: Callable[[], None], drain_seconds: float = 0) -> None:
         self._bus = bus
         self._tell = tell
-        self.serving = Serving(layout.work_dir, bus, self._take_death)
+        self.serving = Serving(layout.work_dir, bus, self._take_death, drain_seconds)
         self._planner = Planner(self.serving.check, addresses)
         self._tls: Tls | None = None
         self._sockets: tuple[Socket, ...] = ()
@@ -48,9 +50,8 @@ class Front:
         self._asked = 0
         self._done = 0
         self._waiting: list[tuple[int, asyncio.Future[Problems]]] = []
-        self._task: asyncio.Task[None] | None = None
-        self._retry_seconds = FIRST_RETRY_SECONDS
-        self._retry: asyncio.TimerHandle | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._retry = Retry(self._bus, self._work.set)
         self._expiry = Expiry()
         self._dates: asyncio.TimerHandle | None = None
         self.problems: Problems = ()
@@ -60,8 +61,8 @@ class Front:
     # -- from outside ----------------------------------------------------------------------
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._keep_forever())
-        self._task.add_done_callback(self._ended)
+        self.task = asyncio.create_task(self._keep_forever())
+        self.task.add_done_callback(self._ended)
 
     def open(self) -> None:
         """Begin to serve: there is a varnishd to hand requests to."""
@@ -77,8 +78,8 @@ class Front:
 
     async def settled(self) -> Problems:
         """Return when what is wanted serves, or with what stands against it; at once before anything can serve."""
-        if self._task is not None and self._task.done():
-            self._task.result()  # raises the bug of ours that ended it
+        if self.task is not None and self.task.done():
+            self.task.result()  # raises the bug of ours that ended it
         if not self.is_busy:
             return self.problems
         done: asyncio.Future[Problems] = asyncio.get_running_loop().create_future()
@@ -116,12 +117,12 @@ class Front:
 
     async def stop(self) -> None:
         self._is_ending = True
-        for timer in (self._retry, self._dates):
-            if timer is not None:
-                timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        self._retry.cancel()
+        if self._dates is not None:
+            self._dates.cancel()
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.wait({self.task})
         await self.serving.stop()
 
     # -- one pass after another ------------------------------------------------------------
@@ -146,10 +147,10 @@ class Front:
                 continue
             try:
                 problems = await self._keep()
-                self._retry_seconds = FIRST_RETRY_SECONDS
+                self._retry.begin_anew()
             except (errors.GatewayError, OSError) as fault:
                 problems = (fault,)
-                self._retry_later(fault)
+                self._retry.later(fault)
             self._done = asked
             self._conclude(problems)
             self._answer(asked)
@@ -164,6 +165,8 @@ class Front:
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Let nobody wait for ever: a bug of ours reaches whoever waits, a stop cancels them."""
         bug = None if task.cancelled() else task.exception()
+        if bug is not None:
+            log.critical("a bug ended what keeps HAProxy: nothing about TLS changes any more", exc_info=bug)
         for _, done in self._waiting:
             if bug is None or done.cancelled():
                 done.cancel()
@@ -182,18 +185,11 @@ class Front:
         self._unserved = unserved
         self._tell()
 
-    def _retry_later(self, fault: Exception) -> None:
-        delay, self._retry_seconds = self._retry_seconds, min(self._retry_seconds * 2, LAST_RETRY_SECONDS)
-        self._bus.publish(Fault(reason=str(fault), retry_seconds=delay))
-        if self._retry is not None:
-            self._retry.cancel()
-        self._retry = asyncio.get_running_loop().call_later(delay, self._work.set)
-
     async def _keep(self) -> Problems:
         """Do whatever is needed for what is wanted now."""
         if self._tls is None:
             return ()
-        await self.serving.come_back()
+        fault = await self._come_back()
         tls, serving = self._tls, self.serving
         wanted, problems = self._planner.plan(tls, self._sockets, serving.plan)
         if wanted != serving.plan or serving.is_mixed:
@@ -203,9 +199,19 @@ class Front:
                 problems.append(refusal)
             self._expiry.take(serving.plan)
             self._look_at_dates()
+        if fault is not None and serving.plan.binds and not serving.running:
+            raise fault
         if not problems:
             self.in_force = tls
         return tuple(problems)
+
+    async def _come_back(self) -> errors.ChildExited | None:
+        """Have HAProxy with what it served; return why not, for what is wanted now may do."""
+        try:
+            await self.serving.come_back()
+        except errors.ChildExited as fault:
+            return fault
+        return None
 
     def _take_death(self) -> None:
         self._work.set()

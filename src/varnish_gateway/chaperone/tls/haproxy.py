@@ -20,6 +20,7 @@ from varnish_gateway.chaperone.tls.admin import AdminSocket
 from varnish_gateway.chaperone.tls.store import MASTER_SOCKET, PID_FILE
 from varnish_gateway.emit.haproxy import CONFIG, DIRECTORY
 
+PROGRAM = "haproxy"
 START_SECONDS = 20.0
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.01
@@ -65,8 +66,8 @@ class Haproxy:
         deadline = time.monotonic() + START_SECONDS
         while self.running:
             with contextlib.suppress(OSError):
-                await admin.ask("show version", seconds=START_SECONDS)
-                return
+                if await admin.ask("show version", seconds=START_SECONDS):
+                    return
             if time.monotonic() > deadline:
                 raise errors.ChildExited(f"HAProxy does not serve: {' '.join(self._alerts) or 'it does not say why'}")
             await asyncio.sleep(POLL_SECONDS)
@@ -119,19 +120,8 @@ class Haproxy:
 async def launch(work_dir: Path, admin: AdminSocket) -> Haproxy:
     """Start HAProxy and return when it serves; raise ChildExited if it does not."""
     await end_leftover(work_dir)
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *_command(work_dir, "-W", "-S", f"unix@{DIRECTORY}/{MASTER_SOCKET},mode,600"),
-            *("-p", str(work_dir / DIRECTORY / PID_FILE)),
-            cwd=work_dir,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=STDOUT,
-            limit=LINE_LIMIT,
-            start_new_session=True,
-        )
-    except FileNotFoundError:
-        raise errors.ChildExited("HAProxy, which ends TLS, is not installed or not on PATH") from None
+    arguments = ["-W", "-S", f"unix@{DIRECTORY}/{MASTER_SOCKET},mode,600", "-p", str(work_dir / DIRECTORY / PID_FILE)]
+    process = await _start(work_dir, *arguments, stdout=PIPE, stderr=STDOUT)
     try:
         lifeline = await Lifeline.to(process.pid)
     except BaseException:
@@ -148,18 +138,33 @@ async def launch(work_dir: Path, admin: AdminSocket) -> Haproxy:
 
 async def check(work_dir: Path) -> None:
     """Raise TlsRefused if HAProxy does not take the configuration on disk."""
-    process = await asyncio.create_subprocess_exec(
-        *_command(work_dir, "-c"), cwd=work_dir, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
-    )
-    _, said = await process.communicate()
+    process = await _start(work_dir, "-c", stdout=DEVNULL, stderr=PIPE)
+    try:
+        _, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     if process.returncode != 0:
         lines = (_LINE.fullmatch(line.strip()) for line in said.decode(errors="replace").splitlines())
         words = "; ".join(line["text"] for line in lines if line and line["level"] == "ALERT")
         raise errors.TlsRefused(f"HAProxy refuses its configuration: {words or 'it does not say why'}")
 
 
-def _command(work_dir: Path, *options: str) -> list[str]:
-    return ["haproxy", *options, "-f", str(work_dir / DIRECTORY / CONFIG)]
+async def _start(work_dir: Path, *options: str, stdout: int, stderr: int) -> Process:
+    command = [PROGRAM, *options, "-f", str(work_dir / DIRECTORY / CONFIG)]
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            cwd=work_dir,
+            stdin=DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            limit=LINE_LIMIT,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise errors.ChildExited("HAProxy, which ends TLS, is not installed or not on PATH") from None
 
 
 async def end_leftover(work_dir: Path) -> None:

@@ -29,8 +29,9 @@ from varnish_gateway.emit.haproxy import CONFIG, DIRECTORY, admin_socket, config
 class Serving:
     """``died`` is called when HAProxy ends without our doing."""
 
-    def __init__(self, work_dir: Path, bus: Bus, died: Callable[[], None]) -> None:
+    def __init__(self, work_dir: Path, bus: Bus, died: Callable[[], None], drain_seconds: float = 0) -> None:
         self._work_dir = work_dir
+        self._drain_seconds = drain_seconds
         self._bus = bus
         self._died = died
         self._machine = machine()
@@ -65,21 +66,19 @@ class Serving:
     async def change(self, wanted: Plan, sockets: Iterable[Socket]) -> None:
         """Come to another plan; raise TlsRefused and leave everything as it is where that can't be."""
         bound, self._sockets = self._sockets, tuple(sockets)
-        new, gone = wanted.ports - self.plan.ports, self.plan.ports - wanted.ports
+        new, gone = wanted.ports - self.plan.ports, (self.plan.ports if self.running else set()) - wanted.ports
         if (taken := first_taken(socket for socket in self._sockets if socket.port in new)) is not None:
             raise taken
         if not wanted.binds:
             await self._end()
-        elif not self.running:
-            await self._launch(wanted)
-        elif self.is_mixed or (way := steps(self.plan, wanted, MOST_PAYLOAD)) is None:
-            await self._reload(wanted)
+        elif not self.running or self.is_mixed or (way := steps(self.plan, wanted, MOST_PAYLOAD)) is None:
+            await self._read_anew(wanted)
         else:
             self.is_mixed = True
             try:
                 await self._exchange(wanted, way)
             except (errors.TlsRefused, OSError):
-                await self._reload(wanted)  # it reads what is on disk, whatever became of the rest
+                await self._read_anew(wanted)  # it reads what is on disk, whatever became of the rest
         self.plan, self.is_mixed = wanted, False
         await _until_free([socket for socket in bound if socket.port in gone])
 
@@ -104,7 +103,17 @@ class Serving:
             await ending.stop()
         self._files.write({})
 
+    async def _read_anew(self, plan: Plan) -> None:
+        """Have a HAProxy that has read the whole plan, whether one runs or has just died."""
+        master = self._haproxy
+        if master is not None and master.running:
+            await self._reload(master, plan)
+        else:
+            await self._launch(plan)
+
     async def _launch(self, plan: Plan) -> None:
+        if self._watch is not None and not self.running:
+            await asyncio.wait({self._watch})  # it has a death to tell
         admin = self._write(plan)
         await self._refuse_unless_good(plan)
         self._haproxy = await haproxy.launch(self._work_dir, admin)
@@ -115,14 +124,14 @@ class Serving:
             self._bus.publish(events.HaproxyBack(seconds=time.monotonic() - self._died_at))
             self._died_at = None
 
-    async def _reload(self, plan: Plan) -> None:
-        assert self._haproxy is not None  # noqa: S101 - only called while it runs
+    async def _reload(self, master: Haproxy, plan: Plan) -> None:
+        """Raise ChildExited or OSError if the master dies meanwhile."""
         started = time.monotonic()
         admin = self._write(plan)
         try:
             await self._refuse_unless_good(plan)
-            await self._haproxy.reload()
-            await self._haproxy.serves(admin)
+            await master.reload()
+            await master.serves(admin)
         except BaseException:
             self._write(self.plan)
             raise
@@ -158,8 +167,9 @@ class Serving:
         await self.admin.do(f"set ssl cert {DIRECTORY}/{name}", "Transaction", content)
         try:
             await self.admin.do(f"commit ssl cert {DIRECTORY}/{name}", "Success!")
-        except BaseException:
-            await self.admin.ask(f"abort ssl cert {DIRECTORY}/{name}")
+        except (errors.TlsRefused, OSError):
+            with contextlib.suppress(OSError):
+                await self.admin.ask(f"abort ssl cert {DIRECTORY}/{name}")
             raise
 
     # -- files and the process -------------------------------------------------------------
@@ -175,7 +185,7 @@ class Serving:
         """Write everything that HAProxy reads; return the socket by which one that has read it can be asked."""
         self._number += 1
         lists = {list_file(port): crt_list(slots).encode() for port, slots in plan.lists.items()}
-        text = config(plan.binds, self._machine, self._number)
+        text = config(plan.binds, self._machine, self._number, self._drain_seconds)
         self._files.write({**plan.files, **lists, CONFIG: text.encode()})
         return self._admin_socket()
 

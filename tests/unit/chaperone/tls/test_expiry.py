@@ -5,13 +5,14 @@ from varnish_gateway.chaperone.sockets import parse_listen
 from varnish_gateway.chaperone.tls import metrics
 from varnish_gateway.chaperone.tls.expiry import Expiry
 from varnish_gateway.chaperone.tls.plan import Plan, Planner
+from varnish_gateway.emit.haproxy import Slot
 
 DAY = 86400
 
 
 def expiry_of(*certificates):
     planner = Planner(lambda _: None, lambda socket: (socket.address,))
-    plan, _ = planner.plan(tls(443, *certificates), parse_listen("s=:443,https").tls, Plan())
+    plan, _ = planner.plan(tls(443, *certificates), parse_listen("https-443=:443,https").tls, Plan())
     expiry = Expiry()
     expiry.take(plan)
     return expiry
@@ -39,3 +40,12 @@ def test_metrics_name_port_and_names():
     assert 'vgw_tls_requests_total{socket="https-443"} 9.0' in lines
     assert any(line.startswith('vgw_certificate_expiry_timestamp_seconds{port="443",names="tea"} ') for line in lines)
     assert [*metrics.lines([], ())] == []
+
+
+def test_what_can_not_be_read_has_no_date():
+    """OpenSSL takes more than the library that reads dates."""
+    slot = Slot("443.default.pem", ("*",))
+    expiry = Expiry()
+    expiry.take(Plan(lists={443: (slot,)}, files={slot.name: b"-----BEGIN CERTIFICATE-----\n"}))
+    assert expiry.dated == ()
+    assert expiry.next(0) is None

@@ -1,0 +1,122 @@
+"""HAProxy dies in the middle of a change: it comes back with what is wanted, and nothing else ends."""
+
+import asyncio
+import os
+import signal
+import socket
+
+import pytest
+
+from varnish.chaperonelab import FREE_PORTS, ask, heard, must_serve, port_of, routing, running, until_heard
+from varnish.loopback import free_port
+from varnish.processes import children, program
+from varnish.tlslab import both, certificate_of, https, pair, tls
+from varnish.waiting import until_async
+from varnish_gateway.chaperone.change import Change
+from varnish_gateway.chaperone.events import Fault
+from varnish_gateway.chaperone.tls import events, haproxy
+from varnish_gateway.chaperone.tls.admin import AdminSocket
+from varnish_gateway.emit.vcl import main_vcl
+
+
+@pytest.fixture
+async def serving(origins):
+    async with https(origins) as (plane, port):
+        yield plane, port
+
+
+def kill(plane, victim):
+    pid = plane.front.serving.pid
+    if victim == "worker":
+        (pid,) = [child for child in children(pid) if program(child) == "haproxy"]
+    os.kill(pid, signal.SIGKILL)
+
+
+async def until_everything_serves(plane, port, certificate):
+    await until_async(lambda: plane.served.up_to_date, "everything is in force")
+    assert plane.served.ready
+    assert await certificate_of(port, "tea") == certificate.der
+    assert (await ask(port_of(plane))).taker == "tea"
+
+
+@pytest.mark.parametrize("victim", ["worker", "master"])
+@pytest.mark.parametrize("is_noticed", [True, False])
+async def test_a_death_during_an_exchange_brings_the_new_certificates(serving, monkeypatch, victim, is_noticed):
+    plane, port = serving
+    do = AdminSocket.do
+
+    async def die_first(admin, command, *more):
+        if command.startswith("commit") and plane.front.serving.pid is not None:
+            monkeypatch.setattr(AdminSocket, "do", do)
+            kill(plane, victim)
+            if is_noticed:
+                await until_heard(plane, events.HaproxyExited)
+        await do(admin, command, *more)
+
+    monkeypatch.setattr(AdminSocket, "do", die_first)
+    await plane.apply(Change(tls=tls(port, (pair("tea", 1), ["tea"]))))
+    await until_everything_serves(plane, port, pair("tea", 1))
+    assert len(heard(plane, events.HaproxyExited)) == len(heard(plane, events.HaproxyBack)) == 1
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+async def test_a_death_between_check_and_reload_is_a_fault_and_gets_well(serving, monkeypatch, is_noticed):
+    plane, port = serving
+    check = haproxy.check
+
+    async def die_after(work_dir):
+        monkeypatch.setattr(haproxy, "check", check)
+        await check(work_dir)
+        kill(plane, "master")
+        if is_noticed:
+            await until_heard(plane, events.HaproxyExited)
+
+    monkeypatch.setattr(haproxy, "check", die_after)
+    await plane.apply(Change(tls=tls(port, (pair("tea", 1), ["tea"]), clients="authority", insecure=True)))
+    await until_everything_serves(plane, port, pair("tea", 1))
+
+
+async def test_deaths_at_any_moment_of_changes(serving):
+    plane, port = serving
+    for number in range(1, 11):
+        changed = tls(port, (pair("tea", number), ["tea"]), clients="authority" if number % 2 else "", insecure=True)
+        change = asyncio.create_task(plane.apply(Change(tls=changed)))
+        await asyncio.sleep(number * 0.005)  # not a wait for anything: each time another moment
+        if plane.front.serving.running:
+            kill(plane, "master")
+        await change
+        await until_everything_serves(plane, port, pair("tea", number))
+    await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]))))
+
+
+async def test_what_can_not_come_back_makes_room_for_what_is_wanted(origins, monkeypatch):
+    """The port of a listener is taken while HAProxy is dead; then the listener is removed."""
+    taken_port = free_port()
+    launch = haproxy.launch
+    with socket.socket() as taken:
+
+        async def take_port_first(work_dir, admin):
+            monkeypatch.setattr(haproxy, "launch", launch)
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(("127.0.0.1", taken_port))
+            taken.listen()
+            return await launch(work_dir, admin)
+
+        async with https(origins, more_ports=[taken_port]) as (plane, port):
+            alone = tls(port, (pair("tea"), ["tea"]))
+            await must_serve(plane, Change(tls=both(alone, tls(taken_port, (pair("tea"), ["tea"])))))
+            monkeypatch.setattr(haproxy, "launch", take_port_first)
+            kill(plane, "master")
+            await until_heard(plane, Fault)
+            assert not plane.served.ready
+            await must_serve(plane, Change(tls=alone))
+            await until_everything_serves(plane, port, pair("tea"))
+
+
+async def test_a_haproxy_that_is_not_installed_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(haproxy, "PROGRAM", str(tmp_path / "haproxy"))
+    port = free_port()
+    async with running(f"{FREE_PORTS};https-{port}=127.0.0.1:{port},https") as plane:
+        change = Change(vcl=main_vcl(), routing=routing("tea"), tls=tls(port, (pair("tea"), ["tea"])))
+        outcome = await plane.apply(change)
+        assert [*map(str, outcome.problems)] == ["HAProxy, which ends TLS, is not installed or not on PATH"]
