@@ -7,27 +7,21 @@ writes goes to the log; a line that tells of its worker's end is also reported.
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import re
-import signal
-import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from varnish_gateway import errors
+from varnish_gateway.chaperone.child import LINE_LIMIT, Child, end_leftover, lifeline_to
 from varnish_gateway.chaperone.lifeline import Lifeline
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import Socket
 from varnish_gateway.chaperone.varnishadm import Admin
 from varnish_gateway.chaperone.workdir import Layout
 
-STOP_SECONDS = 5.0
-POLL_SECONDS = 0.01
-LINE_LIMIT = 1 << 20  # a panic is one long message
 # A head may take 32 KB (http_req_size, http_resp_size) in whatever lines it comes, as with other
 # gateways; the workspaces hold it, its rewritten copy and the table of its headers. A WebSocket
 # may be silent for an hour.
@@ -90,58 +84,17 @@ async def refusal(extra_args: Sequence[str]) -> errors.ChildExited | None:
     return errors.ChildExited(f"varnishd refuses its extra arguments: {words.removeprefix('Error: ')}")
 
 
-class Varnishd:
+class Varnishd(Child):
     """A running manager. ``child_gone`` is called with the reason that its output gives."""
 
+    name = "varnishd"
+
     def __init__(self, process: Process, lifeline: Lifeline, child_gone: Callable[[str], None]) -> None:
-        self._process = process
-        self._lifeline = lifeline
         self._child_gone = child_gone
-        self._last_error: list[str] = []
         self._level = logging.INFO
-        self._stopping = False
-        self._output = asyncio.create_task(self._read_output())
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def running(self) -> bool:
-        return self._process.returncode is None
-
-    async def exited(self) -> str:
-        """Wait for the end of the process and return how it ended, with its own words."""
-        status = await self._process.wait()
-        await self._lifeline.release()
-        await self._output
-        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-        why = " ".join(self._last_error) or "it did not say why"
-        return f"varnishd ended with {how}: {why}" if status > 0 else f"varnishd ended with {how}"
-
-    async def stop(self) -> None:
-        """End the manager, which ends its worker; by force if it takes too long."""
-        self._stopping = True
-        if self.running:
-            self._process.terminate()
-            try:
-                async with asyncio.timeout(STOP_SECONDS):
-                    await self._process.wait()
-            except TimeoutError:
-                self._process.kill()
-        await self._process.wait()
-        await self._lifeline.release()
-        await self._output
-
-    async def _read_output(self) -> None:
-        stream = self._process.stdout
-        assert stream is not None  # noqa: S101 - asked for with PIPE
-        async for raw in stream:
-            self._take_line(raw.decode(errors="replace").rstrip())
+        super().__init__(process, lifeline)
 
     def _take_line(self, line: str) -> None:
-        if not line:
-            return
         word, _, rest = line.partition(":")
         if word in _LEVELS:
             self._level = _LEVELS[word]
@@ -150,7 +103,7 @@ class Varnishd:
         if self._level == logging.ERROR and (text := rest.strip() if word == "Error" else line):
             self._last_error.append(text)
         # varnishd calls the SIGTERM that we send an error, and misses files of a VCL that did not compile.
-        level = logging.DEBUG if self._stopping or line.startswith("Could not delete 'vcl_") else self._level
+        level = logging.DEBUG if self.is_ending or line.startswith("Could not delete 'vcl_") else self._level
         log.log(level, "%s", line, extra={"component": "varnishd", "pid": self.pid})
         if gone := _CHILD_GONE.search(line):
             self._child_gone(gone[1] or gone[2])
@@ -163,7 +116,7 @@ async def launch(
     child_gone: Callable[[str], None],
 ) -> Varnishd:
     """Start varnishd and return when it has called the admin; raise ChildExited if it ends before."""
-    await end_leftover(layout.varnish_dir)
+    await end_leftover("varnishd", layout.varnish_dir / "_.pid", str(layout.varnish_dir))
     admin.forget()
     environment = {**os.environ, "GHOST_CONFIG_PATH": str(layout.ghost_config_path)}
     try:
@@ -172,12 +125,7 @@ async def launch(
         )
     except FileNotFoundError:
         raise errors.ChildExited("varnishd is not installed or not on PATH") from None
-    try:
-        lifeline = await Lifeline.to(process.pid)
-    except BaseException:
-        process.kill()  # it has no worker yet
-        raise
-    varnishd = Varnishd(process, lifeline, child_gone)
+    varnishd = Varnishd(process, await lifeline_to(process), child_gone)
     try:
         await _called(varnishd, admin)
     except BaseException:
@@ -198,29 +146,3 @@ async def _called(varnishd: Varnishd, admin: Admin) -> None:
     finally:
         exited.cancel()
         connected.cancel()
-
-
-async def end_leftover(varnish_dir: Path) -> None:
-    """End a varnishd that an earlier chaperone, killed by force, left behind in our directory."""
-    pid = _leftover(varnish_dir)
-    if pid is None:
-        return
-    log.warning("ending a varnishd that was left behind", extra={"pid": pid})
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGTERM)  # it ends its worker first, and so gives the ports back
-    deadline = time.monotonic() + STOP_SECONDS
-    while _leftover(varnish_dir) == pid:
-        if time.monotonic() > deadline:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        await asyncio.sleep(POLL_SECONDS)
-
-
-def _leftover(varnish_dir: Path) -> int | None:
-    """Return the process that works in the directory, if there is one and it is a varnishd."""
-    try:
-        pid = int((varnish_dir / "_.pid").read_text())
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (OSError, ValueError):
-        return None
-    return pid if str(varnish_dir).encode() in command else None

@@ -1,8 +1,9 @@
 from pathlib import Path
 
+from varnish_gateway.chaperone.child import end_leftover
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import Socket, parse_listen
-from varnish_gateway.chaperone.varnishd import PARAMETERS, Command, arguments, end_leftover
+from varnish_gateway.chaperone.varnishd import PARAMETERS, Command, arguments
 from varnish_gateway.chaperone.workdir import Layout
 
 LAYOUT = Layout(
@@ -41,7 +42,7 @@ def test_the_command_line_has_no_vcl_and_the_users_words_last():
 
 
 async def test_a_pid_that_is_not_our_varnishd_is_left_alone(tmp_path):
-    await end_leftover(tmp_path)
+    await end_leftover("varnishd", tmp_path / "_.pid", str(tmp_path))
     (tmp_path / "_.pid").write_text("1\n")
-    await end_leftover(tmp_path)
+    await end_leftover("varnishd", tmp_path / "_.pid", str(tmp_path))
     assert (tmp_path / "_.pid").exists()

@@ -7,7 +7,6 @@ Out:  a process that serves it. ``stop`` leaves no process behind, and neither d
 import asyncio
 import contextlib
 import logging
-import os
 import re
 import signal
 import time
@@ -15,6 +14,7 @@ from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from pathlib import Path
 
 from varnish_gateway import errors
+from varnish_gateway.chaperone.child import LINE_LIMIT, Child, end_leftover, lifeline_to
 from varnish_gateway.chaperone.lifeline import Lifeline
 from varnish_gateway.chaperone.tls.admin import AdminSocket
 from varnish_gateway.chaperone.tls.store import MASTER_SOCKET, PID_FILE
@@ -22,9 +22,7 @@ from varnish_gateway.emit.haproxy import CONFIG, DIRECTORY
 
 PROGRAM = "haproxy"
 START_SECONDS = 20.0
-STOP_SECONDS = 5.0
 POLL_SECONDS = 0.01
-LINE_LIMIT = 1 << 20
 
 log = logging.getLogger(__name__)
 
@@ -33,43 +31,27 @@ _LINE = re.compile(r"\[(?P<level>[A-Z]+)\]\s+\((?P<pid>\d+)\) : (?P<text>.*)")
 _LEVELS = {"ALERT": logging.ERROR, "WARNING": logging.INFO}
 
 
-class Haproxy:
+class Haproxy(Child):
     """A running master."""
 
+    name = "HAProxy"
+
     def __init__(self, process: Process, lifeline: Lifeline, master: AdminSocket) -> None:
-        self._process = process
-        self._lifeline = lifeline
         self._master = master
-        self._alerts: list[str] = []
-        self.is_ending = False
-        self._output = asyncio.create_task(self._read_output())
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def running(self) -> bool:
-        return self._process.returncode is None
-
-    async def exited(self) -> str:
-        """Wait for the end of the process and return how it ended, with its own words."""
-        status = await self._process.wait()
-        await self._lifeline.release()
-        await self._output
-        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-        return f"HAProxy ended with {how}" + (f": {' '.join(self._alerts)}" if self._alerts else "")
+        super().__init__(process, lifeline)
 
     async def serves(self, admin: AdminSocket) -> None:
         """Return when the worker with this admin socket serves; raise ChildExited if it does not come to that."""
-        self._alerts.clear()
+        self._last_error.clear()
         deadline = time.monotonic() + START_SECONDS
         while self.running:
             with contextlib.suppress(OSError):
                 if await admin.ask("show version", seconds=START_SECONDS):
                     return
             if time.monotonic() > deadline:
-                raise errors.ChildExited(f"HAProxy does not serve: {' '.join(self._alerts) or 'it does not say why'}")
+                raise errors.ChildExited(
+                    f"HAProxy does not serve: {' '.join(self._last_error) or 'it does not say why'}"
+                )
             await asyncio.sleep(POLL_SECONDS)
         raise errors.ChildExited(await self.exited())
 
@@ -86,48 +68,22 @@ class Haproxy:
         if self.running:
             self._process.send_signal(signal.SIGUSR1)
 
-    async def stop(self) -> None:
-        """End it at once."""
-        self.is_ending = True
-        if self.running:
-            self._process.terminate()
-            try:
-                async with asyncio.timeout(STOP_SECONDS):
-                    await self._process.wait()
-            except TimeoutError:
-                self._process.kill()  # its workers notice, and end
-        await self._process.wait()
-        await self._lifeline.release()
-        await self._output
-
-    async def _read_output(self) -> None:
-        stream = self._process.stdout
-        assert stream is not None  # noqa: S101 - asked for with PIPE
-        async for raw in stream:
-            if line := raw.decode(errors="replace").strip():
-                self._take_line(line)
-
     def _take_line(self, line: str) -> None:
-        match = _LINE.fullmatch(line)
+        match = _LINE.fullmatch(line.strip())
         level = _LEVELS.get(match["level"], logging.DEBUG) if match else logging.DEBUG
         text = match["text"] if match else line
         if level == logging.ERROR:
-            self._alerts.append(text)
+            self._last_error.append(text)
         level = logging.DEBUG if self.is_ending else level
         log.log(level, "%s", text, extra={"component": "haproxy", "pid": self.pid})
 
 
 async def launch(work_dir: Path, admin: AdminSocket) -> Haproxy:
     """Start HAProxy and return when it serves; raise ChildExited if it does not."""
-    await end_leftover(work_dir)
+    await end_leftover("HAProxy", work_dir / DIRECTORY / PID_FILE, str(work_dir / DIRECTORY / CONFIG))
     arguments = ["-W", "-S", f"unix@{DIRECTORY}/{MASTER_SOCKET},mode,600", "-p", str(work_dir / DIRECTORY / PID_FILE)]
     process = await _start(work_dir, *arguments, stdout=PIPE, stderr=STDOUT)
-    try:
-        lifeline = await Lifeline.to(process.pid)
-    except BaseException:
-        process.kill()
-        raise
-    haproxy = Haproxy(process, lifeline, AdminSocket(work_dir / DIRECTORY / MASTER_SOCKET))
+    haproxy = Haproxy(process, await lifeline_to(process), AdminSocket(work_dir / DIRECTORY / MASTER_SOCKET))
     try:
         await haproxy.serves(admin)
     except BaseException:
@@ -165,21 +121,3 @@ async def _start(work_dir: Path, *options: str, stdout: int, stderr: int) -> Pro
         )
     except FileNotFoundError:
         raise errors.ChildExited("HAProxy, which ends TLS, is not installed or not on PATH") from None
-
-
-async def end_leftover(work_dir: Path) -> None:
-    """End a HAProxy that an earlier chaperone, killed by force, left behind in our directory."""
-    deadline = time.monotonic() + STOP_SECONDS
-    while (pid := _leftover(work_dir)) is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL)
-        await asyncio.sleep(POLL_SECONDS)
-
-
-def _leftover(work_dir: Path) -> int | None:
-    try:
-        pid = int((work_dir / DIRECTORY / PID_FILE).read_text())
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (OSError, ValueError):
-        return None
-    return pid if str(work_dir / DIRECTORY / CONFIG).encode() in command else None

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from varnish_gateway import errors
+from varnish_gateway.chaperone.child import STOP_SECONDS
 from varnish_gateway.chaperone.events import Bus
 from varnish_gateway.chaperone.sockets import Socket
 from varnish_gateway.chaperone.supervisor import first_taken
@@ -208,6 +209,6 @@ class Serving:
 async def _until_free(sockets: Sequence[Socket]) -> None:
     """Wait for a worker of before to let go of ports: they may be wanted again at once."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(haproxy.STOP_SECONDS):
+        async with asyncio.timeout(STOP_SECONDS):
             while first_taken(sockets) is not None:  # noqa: ASYNC110 - the kernel tells nobody
                 await asyncio.sleep(haproxy.POLL_SECONDS)
