@@ -10,13 +10,17 @@ caselab                                a data plane, fed with cases/*.yaml
 running                                ``vgw run`` as a process
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from varnish.ghostlab import Config, Lab, backend, route, to
 from varnish.origins import Origin, Origins
 from varnish.places import open_place
+from varnish.scripted import Scripted
+from varnish_gateway.ir import wire
 
 
 @pytest.fixture
@@ -42,3 +46,27 @@ def tea() -> Iterator[Origin]:
 def coffee() -> Iterator[Origin]:
     with Origin("coffee") as origin:
         yield origin
+
+
+# -- one rule, for what it asks of its endpoints -----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """Run a varnishd for the tests of a module; its worker has to live through all of them."""
+    with Lab(Config()) as running:
+        child = running.child
+        yield running
+        assert running.child == child
+
+
+@pytest.fixture
+def serve(lab: Lab) -> Callable[..., Lab]:
+    """Give what serves one rule from these endpoints."""
+
+    def reload(*endpoints: Scripted | Origin | wire.Endpoint, **rule: Any) -> Lab:
+        members = [one if isinstance(one, wire.Endpoint) else one.endpoint for one in endpoints]
+        assert lab.reload(Config([route("r", to(backend("pool"), **rule))], {"pool": members})).status == 200
+        return lab
+
+    return reload

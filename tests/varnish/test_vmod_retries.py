@@ -3,12 +3,10 @@
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
-from varnish.ghostlab import CACHE_EVERYTHING, Config, Lab, backend, refusing_endpoint, route, to
-from varnish.origins import Origin
+from varnish.ghostlab import CACHE_EVERYTHING, refusing_endpoint
 from varnish.scripted import Scripted, Step, answer, close, late, reset, silence, trickle
 from varnish.talk import Request, over_http2
 from varnish_gateway.ir import wire
@@ -16,24 +14,6 @@ from varnish_gateway.ir import wire
 ERRORS = (500, 502, 503, 504)
 SOON = 5.0
 """What a busy machine may make of a few hundred milliseconds; well below every limit that is not to count."""
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab(Config()) as running:
-        child = running.child
-        yield running
-        assert running.child == child
-
-
-@pytest.fixture
-def serve(lab) -> Callable[..., Lab]:
-    def reload(*endpoints: Scripted | Origin | wire.Endpoint, **rule) -> Lab:
-        members = [one if isinstance(one, wire.Endpoint) else one.endpoint for one in endpoints]
-        assert lab.reload(Config([route("r", to(backend("pool"), **rule))], {"pool": members})).status == 200
-        return lab
-
-    return reload
 
 
 def retry(attempts: int, *, codes: tuple[int, ...] = ERRORS, backoff: int = 1) -> wire.Retry:

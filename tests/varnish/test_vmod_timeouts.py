@@ -3,11 +3,10 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
-from varnish.ghostlab import Config, Lab, backend, black_hole, refusing_endpoint, route, to
+from varnish.ghostlab import Lab, black_hole, refusing_endpoint
 from varnish.scripted import Scripted, answer, close, late, silence, trickle
 from varnish.talk import Answer, Request, over_http2
 from varnish.waiting import until
@@ -17,24 +16,6 @@ SOON = 5.0
 """What a busy machine may make of a few hundred milliseconds; well below every limit that is not to count."""
 LONG = 15_000
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab(Config()) as running:
-        child = running.child
-        yield running
-        assert running.child == child
-
-
-@pytest.fixture
-def serve(lab) -> Callable[..., Lab]:
-    def reload(*endpoints: Scripted | wire.Endpoint, **rule) -> Lab:
-        members = [one.endpoint if isinstance(one, Scripted) else one for one in endpoints]
-        assert lab.reload(Config([route("r", to(backend("pool"), **rule))], {"pool": members})).status == 200
-        return lab
-
-    return reload
 
 
 def timed(lab: Lab, **request) -> tuple[Answer, float]:

@@ -81,7 +81,7 @@ class PlainFiles:
         if content is None:
             return {}
         shard = _told(lambda: routing_shard(content, str(path), self._settings.namespace))
-        return {} if shard is None else {0: shard}
+        return {} if shard is None else {0: shard[0]}
 
     def _read_by_hand(self) -> Bundle | None:
         path = self._settings.ghost_config_path

@@ -20,7 +20,6 @@ from varnish_gateway.emit.names import FRESH
 from varnish_gateway.emit.routing import MOST_SHARDS, content_hash, endpoint_namespaces, patched
 from varnish_gateway.ir import wire
 
-_decode_routing = msgspec.json.Decoder(wire.Routing).decode
 _decode_index = msgspec.json.Decoder(wire.Index).decode
 _decode_fresh = msgspec.json.Decoder(wire.Fresh).decode
 
@@ -36,8 +35,7 @@ class Shard(Struct, frozen=True):
 
 def read_shard(text: bytes, number: int, source: str, namespace: str) -> Shard:
     """Return the shard of this number; BadDocument names source and what is wrong."""
-    content = routing_shard(text, source, namespace)
-    routing = _decode_routing(content)
+    content, routing = routing_shard(text, source, namespace)
     if routing.shard != number:
         raise errors.BadDocument(f"{source}: it is shard {routing.shard}, where shard {number} belongs")
     return Shard(content, content_hash(text), routing.shards, endpoint_namespaces(routing.routes))

@@ -38,6 +38,9 @@ class _Versioned(Struct, frozen=True):
     version: int
 
 
+_decode_routing = msgspec.json.Decoder(wire.Routing).decode
+
+
 def version_of(content: bytes, source: str) -> int:
     """Return the version that a document says it has."""
     try:
@@ -46,16 +49,16 @@ def version_of(content: bytes, source: str) -> int:
         raise errors.BadDocument(f"{source}: {error}") from error
 
 
-def routing_shard(content: bytes, source: str, namespace: str) -> bytes:
-    """Return a routing.json of either version as a version 2 shard; BadDocument names source and field."""
+def routing_shard(content: bytes, source: str, namespace: str) -> tuple[bytes, wire.Routing]:
+    """Return a routing.json of either version as a version 2 shard, read; BadDocument names source and field."""
     version = version_of(content, source)
     try:
-        if version == 1:
-            return msgspec.json.encode(convert(msgspec.json.decode(content, type=RoutingV1), namespace))
-        msgspec.json.decode(content, type=wire.Routing)
+        if version != 1:
+            return content, _decode_routing(content)
+        routing = convert(msgspec.json.decode(content, type=RoutingV1), namespace)
     except msgspec.DecodeError as error:
         raise errors.BadDocument(f"{source}: {error}") from error
-    return content
+    return msgspec.json.encode(routing), routing
 
 
 def convert(document: RoutingV1, namespace: str) -> wire.Routing:
