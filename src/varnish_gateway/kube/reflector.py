@@ -90,9 +90,11 @@ class Reflector(Generic[T]):
             self._metrics.objects[self.resource.kind] -= len(self._known)
 
     def note(self, key: Key, version: str) -> None:
-        """Take in that an object exists, by the answer to a write: should it end unseen, that is delivered, too."""
-        if key not in self._known:
-            self._remember(key, version)
+        """Take in what whoever we deliver to has from the answer to a write.
+
+        It is not delivered once more; should it end unseen, that is delivered.
+        """
+        self._remember(key, version)
 
     # -- what happens when something goes wrong ------------------------------------------------
 
@@ -220,7 +222,8 @@ class Reflector(Generic[T]):
                     continue
                 key = self._key(head)
                 if event.type != "DELETED":
-                    self._put(changes, key, head, event.object)
+                    if self._known.get(key) != resume:
+                        self._put(changes, key, head, event.object)
                 elif key in self._known or key in changes:
                     changes[key] = None
         except errors.ApiRefused:

@@ -75,8 +75,17 @@ class LiveMap(LiveObject, frozen=True):
     vcl: str | None
     generation: str
     routing: str
-    index: str
-    shards: int
+    index: bytes | None
+
+    @property
+    def shards(self) -> int:
+        """How many shards the index names; one where there is none, or none that can be read."""
+        if self.index is None:
+            return 1
+        try:
+            return max(1, len(_index.decode(self.index).shards))
+        except msgspec.DecodeError:
+            return 1
 
 
 _any = msgspec.json.Decoder(_Any)
@@ -99,8 +108,7 @@ def decode_map(text: bytes) -> LiveMap:
         vcl=data.get(names.MAIN_VCL),
         generation=found.metadata.annotations.get(names.GENERATION, ""),
         routing=_hash(data.get(names.ROUTING)),
-        index=_hash(data.get(names.INDEX)),
-        shards=_shards(data.get(names.INDEX)),
+        index=data[names.INDEX].encode() if names.INDEX in data else None,
     )
 
 
@@ -114,8 +122,7 @@ def decode_shard(text: bytes, routing: str) -> LiveMap:
         vcl=None,
         generation="",
         routing=routing,
-        index="",
-        shards=1,
+        index=None,
     )
 
 
@@ -154,13 +161,3 @@ def _common(metadata: _Metadata) -> dict[str, Any]:
 
 def _hash(text: str | None) -> str:
     return content_hash(text.encode()) if text is not None else ""
-
-
-def _shards(index: str | None) -> int:
-    """Return how many shards an index names; one where there is none, or none that can be read."""
-    if index is None:
-        return 1
-    try:
-        return max(1, len(_index.decode(index).shards))
-    except msgspec.DecodeError:
-        return 1

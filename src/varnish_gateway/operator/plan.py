@@ -41,9 +41,10 @@ class Plan:
 
     ``doubted`` are those whose ConfigMaps may differ from what is wanted; others need no look.
     ``maps`` are the ConfigMaps of the Gateway and the shards that they hold. ``surplus`` are
-    shards that are gone and whose ConfigMaps may still be there. ``head`` is the hash of the labels
-    and the like of them all. ``unread``: what pods need in order to read them, and was not brought
-    about yet. ``noted``: the maps that whoever looks after all Gateways knows of.
+    shards that are gone and whose ConfigMaps may still be there. ``hashes`` are those of all shards
+    as the index names them, ``head`` is the one of the labels and the like of all ConfigMaps.
+    ``unread``: what pods need in order to read them, and was not brought about yet. ``noted``: the
+    maps that whoever looks after all Gateways knows of.
     """
 
     def __init__(self, gateway: api.Gateway, installation: Installation, shards: int) -> None:
@@ -62,6 +63,7 @@ class Plan:
         self.unread: set[Key] = set()
         self.noted: set[Key] = set()
         self.maps = self._new_maps()
+        self.hashes = self._all_hashes()
         self._index = self._new_index()
         self._listeners: tuple[wire.Listener, ...] = ()
         self._placed: tuple[wire.Listener, ...] = ()
@@ -119,8 +121,13 @@ class Plan:
         if len(self.maps) != len(self.shards):
             self.maps = self._new_maps()
             self.recent.forget()
-        if any(changed):  # the index does not name shard 0
-            self._index = self._new_index()
+            self.hashes = self._all_hashes()
+        elif any(changed):  # the index does not name shard 0
+            hashes = list(self.hashes)
+            for number in filter(None, changed):
+                hashes[number] = self.shards[number].hash
+            self.hashes = tuple(hashes)
+        self._index = self._new_index()
 
     def settle(self) -> dict[Key, Manifest | None]:
         """Make objects anew where what they depend on is another; return those, None for one that is gone."""
@@ -176,9 +183,8 @@ class Plan:
             return False
         if number:
             return True
-        index = content_hash(self._index) if self._index is not None else ""
         metadata = self.gateway.metadata
-        wanted = (index, self.vcl, str(metadata.generation), metadata.uid)
+        wanted = (self._index, self.vcl, str(metadata.generation), metadata.uid)
         return (live.index, live.vcl, live.generation, live.owner) == wanted
 
     def index(self) -> bytes | None:
@@ -189,11 +195,13 @@ class Plan:
         namespace, name = self.gateway.metadata.namespace, self.gateway.metadata.name
         return {Key("ConfigMap", namespace, names.config_map(name, number)): number for number in self.shards}
 
+    def _all_hashes(self) -> tuple[str, ...]:
+        return ("", *(self.shards[number].hash for number in range(1, len(self.shards))))
+
     def _new_index(self) -> bytes | None:
         if len(self.shards) < 2:
             return None
-        hashes = ("", *(self.shards[number].hash for number in range(1, len(self.shards))))
-        return msgspec.json.encode(wire.Index(version=2, shards=hashes))
+        return msgspec.json.encode(wire.Index(version=2, shards=self.hashes))
 
     def _current_shape(self) -> GatewayShape:
         spec, metadata = self.gateway.spec, self.gateway.metadata

@@ -18,7 +18,7 @@ _encode = msgspec.json.Encoder().encode
 
 class Recent:
     def __init__(self) -> None:
-        self._written: dict[int, str] = {}
+        self._written: tuple[str, ...] = ()
         self._changed: dict[int, dict[str, wire.Route | None]] = {}
 
     def add(self, shard: int, key: str, route: wire.Route | None) -> None:
@@ -27,18 +27,18 @@ class Recent:
 
     def forget(self) -> None:
         """Shards are others now, or it is not known what is written."""
-        self._written, self._changed = {}, {}
+        self._written, self._changed = (), {}
 
     def take(self) -> bytes | None:
         """Return the changes since the last time and begin anew; ``written`` has to follow."""
         changed, self._changed = self._changed, {}
-        before, self._written = self._written, {}
-        if not changed or sum(map(len, changed.values())) > MOST_ROUTES or not changed.keys() <= before.keys():
+        before, self._written = self._written, ()
+        if not changed or sum(map(len, changed.values())) > MOST_ROUTES or max(changed) >= len(before):
             return None
         patches = (_patch(shard, before[shard], routes) for shard, routes in sorted(changed.items()))
         return _encode(wire.Fresh(version=2, patches=tuple(patches)))
 
-    def written(self, hashes: dict[int, str]) -> None:
+    def written(self, hashes: tuple[str, ...]) -> None:
         """Take in what the index that was written names."""
         self._written = hashes
 

@@ -10,7 +10,7 @@ its own keys under its own name.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from msgspec import structs
@@ -19,7 +19,6 @@ from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape
-from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.operator.live import LiveMap, decode_map, decode_shard
 from varnish_gateway.operator.objects import Objects, check_ours
 from varnish_gateway.operator.plan import Plan, Shard
@@ -66,17 +65,17 @@ class Routing:
             raise
 
     async def _bring_maps(self, plan: Plan, shape: GatewayShape, doubted: set[int]) -> None:
-        shards, index, fresh, head = dict(plan.shards), plan.index(), plan.recent.take(), plan.head
+        first, hashes, index, fresh, head = plan.shards[0], plan.hashes, plan.index(), plan.recent.take(), plan.head
         vcl, generation = plan.vcl, plan.gateway.metadata.generation
-        wanted = [(number, shards[number]) for number in sorted(doubted) if number and number in shards]
+        wanted = [(number, plan.shards[number]) for number in sorted(doubted) if number and number in plan.shards]
         beside = [(number, shard) for number, shard in wanted if not self._has_shard(shape, number, shard.hash, head)]
-        await asyncio.gather(*(self._apply_shard(shape, number, shard) for number, shard in beside))
+        await _together([self._apply_shard(shape, number, shard) for number, shard in beside])
         main = await self._stored(_key(shape, 0))
-        if main is None or (main.routing, main.index) != (shards[0].hash, _hash(index)):
-            main = await self._apply(manifests.routing_map(shape, shards[0].text, index, fresh), names.ROUTE_MANAGER)
-        plan.recent.written({number: shard.hash for number, shard in shards.items()})
+        if main is None or (main.routing, main.index) != (first.hash, index):
+            main = await self._apply(manifests.routing_map(shape, first.text, index, fresh), names.ROUTE_MANAGER)
+        plan.recent.written(hashes)
         await self._bring_vcl(shape, main, vcl if vcl is not None else main.vcl, generation)
-        gone = {number for number in plan.surplus if number >= len(shards)}
+        gone = {number for number in plan.surplus if number >= len(hashes)}
         plan.surplus -= gone
         for number in gone:
             self._surplus(_key(shape, number))
@@ -133,5 +132,9 @@ def _key(shape: GatewayShape, number: int) -> Key:
     return Key("ConfigMap", shape.namespace, names.config_map(shape.name, number))
 
 
-def _hash(text: bytes | None) -> str:
-    return content_hash(text) if text is not None else ""
+async def _together(writes: list[Coroutine[None, None, None]]) -> None:
+    """Await them all; one alone, as nearly always, without a task of its own."""
+    if len(writes) == 1:
+        await writes[0]
+    else:
+        await asyncio.gather(*writes)

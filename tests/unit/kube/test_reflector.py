@@ -8,6 +8,7 @@ import msgspec
 
 from unit.kube.scripted import Scripted, talking_to
 from varnish.waiting import until_async
+from varnish_gateway.api import Key
 from varnish_gateway.kube.reflector import Reflector
 from varnish_gateway.kube.resources import RESOURCES
 
@@ -27,11 +28,16 @@ def event(kind: str, **what) -> bytes:
 
 
 @asynccontextmanager
-async def reflecting(server: Scripted):
-    """Give the reflector, and what it delivered: (name, resource version or None) in order."""
+async def reflecting(server: Scripted, *, knows: tuple[Key, str] | None = None):
+    """Give the reflector, and what it delivered: (name, resource version or None) in order.
+
+    ``knows``: what comes as the answer to a write after the first list.
+    """
     told = []
 
     def deliver(changes):
+        if knows and not told:
+            reflector.note(*knows)
         told.extend((key.name, value and value["metadata"]["resourceVersion"]) for key, value in changes.items())
 
     async with talking_to(server, attempts=1) as client:
@@ -44,6 +50,19 @@ async def reflecting(server: Scripted):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+
+async def test_what_is_known_from_an_answer_is_not_delivered_again():
+    server = (
+        Scripted()
+        .then(200, page(thing("a", "1"), version="5"))
+        .then_stream(event("MODIFIED", **thing("a", "6")))
+        .then_stream(event("MODIFIED", **thing("a", "7")))
+        .then_stream(event("DELETED", **thing("a", "8")), stay=True)
+    )
+    async with reflecting(server, knows=(Key("ConfigMap", "n", "a"), "6")) as (_, told):
+        await until_async(lambda: ("a", None) in told, "no deletion")
+        assert told == [("a", "1"), ("a", "7"), ("a", None)]
 
 
 async def test_a_watch_that_breaks_goes_on_where_it_ended():

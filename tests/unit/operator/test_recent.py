@@ -36,7 +36,7 @@ class Cluster:
 
     def write(self) -> None:
         self.fresh = self.plan.recent.take()
-        self.plan.recent.written({number: shard.hash for number, shard in self.plan.shards.items()})
+        self.plan.recent.written(self.plan.hashes)
 
     def read(self) -> None:
         text = self.plan.index()
@@ -91,7 +91,7 @@ def test_many_changes_at_once_are_not_told():
 
 def test_a_gateway_of_one_shard_has_none():
     made = plan(with_routes=routes(0, "a"))
-    made.recent.written({0: made.shards[0].hash})
+    made.recent.written(made.hashes)
     made.take(GatewayDelta(routes=routes(1, "a")))
     assert made.recent.take() is None
 
