@@ -27,7 +27,7 @@ from varnish.loopback import free_port
 from varnish.talk import Request, over_http1
 from varnish.waiting import until_async
 from varnish_gateway import errors
-from varnish_gateway.chaperone import events
+from varnish_gateway.chaperone import events, supervisor
 from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.sockets import parse_listen
 from varnish_gateway.chaperone.vcl import KEPT_VCLS
@@ -218,7 +218,6 @@ async def test_arguments_change_with_a_restart_and_keep_the_last_good_vcl(plane)
     [
         (("-p", "thread_pool_min=1000000"), "Must be no more than 5000"),
         (("-p", "nosuch=1"), 'Unknown parameter "nosuch"'),
-        (("-s", "malloc,nonsense"), "Invalid number"),
     ],
 )
 async def test_arguments_that_varnishd_refuses_disturb_nothing(plane, words, reason):
@@ -228,6 +227,27 @@ async def test_arguments_that_varnishd_refuses_disturb_nothing(plane, words, rea
     assert plane.supervisor.pid == before
     assert (await ask(port_of(plane))).header("says") == "one"
     await must_serve(plane, Change(extra_args=()))
+    assert plane.supervisor.pid == before
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("-s", "malloc,nonsense"), "Invalid number"),  # some versions notice when a worker starts
+        (("-p", "cc_command=exit 1"), "varnishd refuses a VCL that was good"),
+    ],
+)
+async def test_arguments_that_turn_out_to_be_bad_leave_what_served(plane, monkeypatch, words, reason):
+    async def nothing(_):
+        return None
+
+    monkeypatch.setattr(supervisor, "refusal", nothing)
+    outcome = await plane.apply(Change(extra_args=words))
+    assert reason in str(outcome.problems[0])
+    before = plane.supervisor.pid
+    assert (await ask(port_of(plane))).header("says") == "one"
+    await must_serve(plane, Change(extra_args=()))
+    await plane.apply(Change(generation="2"))
     assert plane.supervisor.pid == before
 
 

@@ -14,7 +14,7 @@ from varnish.tlslab import both, certificate_of, https, pair, tls
 from varnish.waiting import until_async
 from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.events import Fault
-from varnish_gateway.chaperone.tls import events, haproxy
+from varnish_gateway.chaperone.tls import events, front, haproxy
 from varnish_gateway.chaperone.tls.admin import AdminSocket
 from varnish_gateway.emit.vcl import main_vcl
 
@@ -74,6 +74,19 @@ async def test_a_death_between_check_and_reload_is_a_fault_and_gets_well(serving
     monkeypatch.setattr(haproxy, "check", die_after)
     await plane.apply(Change(tls=tls(port, (pair("tea", 1), ["tea"]), clients="authority", insecure=True)))
     await until_everything_serves(plane, port, pair("tea", 1))
+
+
+async def test_one_that_dies_again_and_again_is_started_ever_later(serving, monkeypatch):
+    plane, _ = serving
+    for _ in range(3):
+        backs = len(heard(plane, events.HaproxyBack))
+        kill(plane, "master")
+        await until_async(lambda backs=backs: len(heard(plane, events.HaproxyBack)) > backs, "HAProxy is back")
+    assert [fault.retry_seconds for fault in heard(plane, Fault)] == [0.1, 0.2, 0.4]
+    monkeypatch.setattr(front, "STEADY_SECONDS", 0)
+    kill(plane, "master")
+    await until_async(lambda: len(heard(plane, events.HaproxyBack)) > 3, "HAProxy is back")
+    assert len(heard(plane, Fault)) == 3, "one that lasted is started at once"
 
 
 async def test_deaths_at_any_moment_of_changes(serving):

@@ -218,12 +218,24 @@ class DataPlane:
         if standing.problem is not None and standing.retry:
             self._retry.later(standing.problem)
         if standing.is_new:
-            self._vcl.forget()
-            if self._vcl.good is not None:
-                self._installer.restore()
-                await self._vcl.put_in_use(self._vcl.good)
-                await self.supervisor.start_child()
+            try:
+                await self._serve_again()
+            except errors.ChildExited as problem:
+                standing = await self.supervisor.go_back(problem)
+                await self._serve_again()
         return standing.problem
+
+    async def _serve_again(self) -> None:
+        """Have a new varnishd serve the last good VCL, if there is one; raise ChildExited if it can't."""
+        self._vcl.forget()
+        if self._vcl.good is None:
+            return
+        self._installer.restore()
+        try:
+            await self._vcl.put_in_use(self._vcl.good)
+        except errors.VclRejected as refusal:
+            raise errors.ChildExited(f"varnishd refuses a VCL that was good: {refusal}") from refusal
+        await self.supervisor.start_child()
 
     async def _keep_ghost(self) -> errors.GatewayError | None:
         """Put the wanted configuration in force; without a VCL in use it only goes to disk."""

@@ -19,12 +19,13 @@ from varnish_gateway.chaperone.loopback import get
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import RELOAD_SOCKET, Socket, Sockets
 from varnish_gateway.chaperone.tls.machine import account
-from varnish_gateway.chaperone.varnishadm import Admin
+from varnish_gateway.chaperone.varnishadm import Admin, CliError
 from varnish_gateway.chaperone.varnishadm.answers import ListenAddress
 from varnish_gateway.chaperone.varnishd import Command, Varnishd, arguments, launch, refusal
 from varnish_gateway.chaperone.workdir import Layout
 
 CHILD_RETURN_SECONDS = 10.0
+COMPLAINT_SECONDS = 1.0
 POLL_SECONDS = 0.005
 PROBE_PATH = "/.varnish-ghost/counters"  # not a request that a route would count
 
@@ -55,9 +56,11 @@ class Supervisor:
         self._varnishd: Varnishd | None = None
         self._watch: asyncio.Task[None] | None = None
         self._command = Command(())
+        self._former: Command | None = None  # as long as no worker has run with the present one
         self._refused: tuple[Command, errors.ChildExited] | None = None
         self._died_at: float | None = None
         self._deaths: list[str] = []
+        self._death = asyncio.Event()
         self.child_running = False
         self.addresses: tuple[ListenAddress, ...] = ()  # known once a worker has run
 
@@ -116,24 +119,50 @@ class Supervisor:
             self._refused = (wanted, problem)
             await self._launch(before)
             return Standing(is_new=True, problem=problem)
+        self._former = before
         return Standing(is_new=True)
 
+    async def go_back(self, problem: errors.ChildExited) -> Standing:
+        """Run as before the last change: no worker starts with that. Raise the problem if there was no change."""
+        former, self._former = self._former, None
+        if former is None:
+            raise problem
+        self._refused = (self._command, problem)
+        await self.stop()
+        await self._launch(former)
+        return Standing(is_new=True, problem=problem)
+
     async def start_child(self) -> None:
-        """Return when the worker answers requests; start it where varnishd does not do so itself."""
+        """Return when the worker answers requests; start it where varnishd does not do so itself.
+
+        Raise ChildExited if it can't run at all.
+        """
         try:
             async with asyncio.timeout(CHILD_RETURN_SECONDS):
                 while (state := await self._admin.status()) != "running":
                     if state == "stopped":
-                        await self._admin.start()
+                        await self._start_child()
                     await asyncio.sleep(POLL_SECONDS)
                 self.addresses = await self._admin.listen_addresses()
                 await self._answers()
         except TimeoutError:
             raise ConnectionError("varnishd's worker does not answer") from None
         self.child_running = True
+        self._former = None
         if self._died_at is not None:
             self._bus.publish(events.ChildBack(seconds=time.monotonic() - self._died_at))
             self._died_at = None
+
+    async def _start_child(self) -> None:
+        self._death.clear()
+        try:
+            await self._admin.start()
+        except CliError as refusal:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._death.wait(), COMPLAINT_SECONDS)
+            if not (self.running and self._death.is_set()):
+                raise
+            raise errors.ChildExited(f"varnishd's worker does not start: {self._deaths[-1]}") from refusal
 
     async def _answers(self) -> None:
         """Wait for an answer of any kind: a worker runs for a moment before it listens."""
@@ -198,6 +227,7 @@ class Supervisor:
         self.child_running = False
         self._died_at = time.monotonic()
         self._deaths.append(reason)
+        self._death.set()
         self._wake()
 
 

@@ -42,6 +42,7 @@ PARAMETERS = tuple(
 log = logging.getLogger(__name__)
 
 _CHILD_GONE = re.compile(r"Child \(\d+\) (?:died (.*)|(ended)$)")
+_CHILD_COMPLAINT = re.compile(r"Child \(\d+\) said Error: (.*)")
 _LEVELS = {"Error": logging.ERROR, "Warning": logging.WARNING, "Info": logging.INFO, "Debug": logging.DEBUG}
 
 
@@ -85,13 +86,14 @@ async def refusal(extra_args: Sequence[str]) -> errors.ChildExited | None:
 
 
 class Varnishd(Child):
-    """A running manager. ``child_gone`` is called with the reason that its output gives."""
+    """A running manager. ``child_gone`` is called with the reason that its output, and the worker's, gives."""
 
     name = "varnishd"
 
     def __init__(self, process: Process, lifeline: Lifeline, child_gone: Callable[[str], None]) -> None:
         self._child_gone = child_gone
         self._level = logging.INFO
+        self._complaint = ""  # the worker's
         super().__init__(process, lifeline)
 
     def _take_line(self, line: str) -> None:
@@ -105,8 +107,11 @@ class Varnishd(Child):
         # varnishd calls the SIGTERM that we send an error, and misses files of a VCL that did not compile.
         level = logging.DEBUG if self.is_ending or line.startswith("Could not delete 'vcl_") else self._level
         log.log(level, "%s", line, extra={"component": "varnishd", "pid": self.pid})
+        if complaint := _CHILD_COMPLAINT.search(line):
+            self._complaint = f": {complaint[1]}"
         if gone := _CHILD_GONE.search(line):
-            self._child_gone(gone[1] or gone[2])
+            self._child_gone((gone[1] or gone[2]) + self._complaint)
+            self._complaint = ""
 
 
 async def launch(

@@ -27,6 +27,8 @@ from varnish_gateway.chaperone.workdir import Layout
 from varnish_gateway.ir import Tls
 
 DAY = 86400.0
+STEADY_SECONDS = 10.0
+"""A HAProxy that lasted this long is started at once when it dies; one that dies sooner, ever later."""
 
 Problems = tuple[Exception, ...]
 
@@ -52,6 +54,7 @@ class Front:
         self._waiting: list[tuple[int, asyncio.Future[Problems]]] = []
         self.task: asyncio.Task[None] | None = None
         self._retry = Retry(self._bus, self._work.set)
+        self._revival = Retry(self._bus, self._work.set)
         self._expiry = Expiry()
         self._dates: asyncio.TimerHandle | None = None
         self.problems: Problems = ()
@@ -118,6 +121,7 @@ class Front:
     async def stop(self) -> None:
         self._is_ending = True
         self._retry.cancel()
+        self._revival.cancel()
         if self._dates is not None:
             self._dates.cancel()
         if self.task is not None:
@@ -213,8 +217,12 @@ class Front:
             return fault
         return None
 
-    def _take_death(self) -> None:
-        self._work.set()
+    def _take_death(self, seconds: float) -> None:
+        if seconds < STEADY_SECONDS:
+            self._revival.later(errors.ChildExited(f"HAProxy died {seconds:.1f} s after it had begun"))
+        else:
+            self._revival.begin_anew()
+            self._work.set()
         self._tell()
 
     def _look_at_dates(self) -> None:

@@ -28,9 +28,9 @@ from varnish_gateway.emit.haproxy import CONFIG, DIRECTORY, admin_socket, config
 
 
 class Serving:
-    """``died`` is called when HAProxy ends without our doing."""
+    """``died`` is called when HAProxy ends without our doing, with the seconds that it served."""
 
-    def __init__(self, work_dir: Path, bus: Bus, died: Callable[[], None], drain_seconds: float = 0) -> None:
+    def __init__(self, work_dir: Path, bus: Bus, died: Callable[[float], None], drain_seconds: float = 0) -> None:
         self._work_dir = work_dir
         self._drain_seconds = drain_seconds
         self._bus = bus
@@ -198,12 +198,13 @@ class Serving:
         self._files.forget_sockets(admin.path.name)
 
     async def _watch_master(self, master: Haproxy) -> None:
+        began = time.monotonic()
         reason = await master.exited()
         if self._haproxy is master and not master.is_ending:
             self._haproxy = None
             self._died_at = time.monotonic()
             self._bus.publish(events.HaproxyExited(reason=reason))
-            self._died()
+            self._died(self._died_at - began)
 
 
 async def _until_free(sockets: Sequence[Socket]) -> None:
