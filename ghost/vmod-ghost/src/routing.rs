@@ -208,10 +208,15 @@ pub unsafe fn is_websocket(ctx: Ctx) -> Result<bool, Failure> {
     }
 }
 
-/// The one Host header in the form that is compared. Only HTTP/1.0 may leave it out.
+/// The one Host header in the form that is compared. Only HTTP/1.0 may leave it out, and none may be empty: that
+/// is also what becomes of a target without an authority.
 fn host(http: &Http<'_>) -> Option<Host> {
     let mut values = http.values(b"host");
-    let host = values.next().or_else(|| (http.protocol() == b"HTTP/1.0").then_some(b""))?;
+    let host = match values.next() {
+        Some(host) if !host.is_empty() => host,
+        None if http.protocol() == b"HTTP/1.0" => b"",
+        _ => return None,
+    };
     let host = Host::parse(host).ok()?;
     values.next().is_none().then_some(host)
 }
