@@ -7,6 +7,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use crate::fence::fence;
+use crate::processor::Processor;
 use crate::sys::{self, Ctx};
 
 /// A larger body is not worth its connection.
@@ -66,17 +67,7 @@ struct Until {
     htc: *mut sys::http_conn,
 }
 
-struct Processor(sys::vfp);
-
-// SAFETY: constants only.
-unsafe impl Sync for Processor {}
-
-static IN_TIME: Processor = Processor(sys::vfp {
-    name: c"ghost_in_time".as_ptr(),
-    pull: Some(pull),
-    // SAFETY: a C struct of nullable pointers.
-    ..unsafe { mem::zeroed() }
-});
+static IN_TIME: Processor = Processor::new(c"ghost_in_time", Some(pull));
 
 /// Have the body of the response that has begun fail at this moment.
 ///
@@ -90,7 +81,7 @@ pub unsafe fn until(ctx: Ctx, moment: Instant) {
         let bo = &mut *(*ctx).bo;
         let Some(htc) = bo.htc.as_mut().filter(|htc| has_body(htc)) else { return };
         let kept: *mut Until = sys::WS_Alloc(bo.ws.as_mut_ptr(), size).cast();
-        let entry = sys::VFP_Push(bo.vfc, &raw const IN_TIME.0);
+        let entry = IN_TIME.push(bo.vfc);
         if kept.is_null() || entry.is_null() {
             // Too long a response is better than none.
             return;

@@ -25,6 +25,7 @@ mod native;
 mod order;
 mod patience;
 mod pool;
+mod processor;
 mod proxy;
 mod publish;
 mod random;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::director::{destroy, kind_of, Director, Kind, Methods, Refused, Vcl};
 use crate::fence::fence;
 use crate::http::{Http, OutOfWorkspace};
+use crate::processor::Processor;
 use crate::sys::{self, Ctx};
 use crate::task::Task as _;
 use crate::tasks::FetchTask;
@@ -78,17 +79,7 @@ struct Body {
     sent: usize,
 }
 
-struct Processor(sys::vfp);
-
-// SAFETY: constants only.
-unsafe impl Sync for Processor {}
-
-static BODY: Processor = Processor(sys::vfp {
-    name: c"ghost_answer".as_ptr(),
-    pull: Some(pull),
-    // SAFETY: a C struct of nullable pointers.
-    ..unsafe { mem::zeroed() }
-});
+static BODY: Processor = Processor::new(c"ghost_answer", Some(pull));
 
 unsafe extern "C" fn get_headers(ctx: Ctx, director: sys::VCL_BACKEND) -> c_int {
     fence(ctx, "answer", -1, || {
@@ -144,7 +135,7 @@ unsafe fn put_answer(
         (*htc).doclose = sys::SC_REM_CLOSE.as_ptr();
         (*htc).body_status = sys::BS_NONE.as_ptr();
         if with_body {
-            let entry = sys::VFP_Push(bo.vfc, &raw const BODY.0);
+            let entry = BODY.push(bo.vfc);
             if entry.is_null() {
                 return Err(OutOfWorkspace);
             }

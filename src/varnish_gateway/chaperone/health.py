@@ -18,55 +18,37 @@ from varnish_gateway.chaperone.dataplane import DataPlane
 from varnish_gateway.chaperone.loopback import get
 from varnish_gateway.chaperone.metrics import EventCounters, page
 from varnish_gateway.chaperone.source import Source, with_source
-from varnish_gateway.environment import Address
+from varnish_gateway.webserver import WebServer, alive, json_page
 
 COUNTERS_SECONDS = 2.0
 
 
-class HealthServer:
-    def __init__(self, data_plane: DataPlane, source: Source | None = None) -> None:
+def health_server(data_plane: DataPlane, source: Source | None = None) -> WebServer:
+    asked = _Asked(data_plane, source)
+    pages = {"GET /health": alive, "GET /ready": asked.ready, "GET /metrics": asked.metrics, "* /drain": asked.drain}
+    return WebServer(pages, "HEALTH_ADDR")
+
+
+class _Asked:
+    def __init__(self, data_plane: DataPlane, source: Source | None) -> None:
         self._data_plane = data_plane
         self._source = source
         self._counters = EventCounters()
         data_plane.bus.subscribe(self._counters)
-        self._runner: web.AppRunner | None = None
-        self.port = 0
 
-    async def start(self, address: Address) -> None:
-        """Listen; ``port`` is the real one when 0 was asked for."""
-        app = web.Application()
-        app.router.add_get("/health", self._health)
-        app.router.add_get("/ready", self._ready)
-        app.router.add_get("/metrics", self._metrics)
-        app.router.add_route("*", "/drain", self._drain)
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, address.host or None, address.port)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
-
-    async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-
-    async def _health(self, _: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
-
-    async def _ready(self, _: web.Request) -> web.Response:
+    async def ready(self, _: web.Request) -> web.Response:
         served = self._served()
-        return web.Response(
-            status=200 if served.ready else 503, body=msgspec.json.encode(served), content_type="application/json"
-        )
+        return json_page(msgspec.json.encode(served), is_ready=served.ready)
 
-    async def _metrics(self, _: web.Request) -> web.Response:
+    async def metrics(self, _: web.Request) -> web.Response:
         text = page(self._counters, self._served(), await self._ghost_counters())
         more = await self._data_plane.front.metrics()
         more += () if self._source is None else self._source.metrics()
         return web.Response(text=text + "".join(f"{line}\n" for line in more), content_type="text/plain")
 
-    async def _drain(self, request: web.Request) -> web.Response:
+    async def drain(self, request: web.Request) -> web.Response:
         self._data_plane.start_draining()
-        return await self._ready(request)
+        return await self.ready(request)
 
     def _served(self) -> Served:
         served = self._data_plane.served

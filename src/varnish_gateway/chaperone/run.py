@@ -17,7 +17,7 @@ import msgspec
 from varnish_gateway import errors
 from varnish_gateway.chaperone.cluster import ClusterFeed
 from varnish_gateway.chaperone.dataplane import DataPlane
-from varnish_gateway.chaperone.health import HealthServer
+from varnish_gateway.chaperone.health import health_server
 from varnish_gateway.chaperone.plainfiles import PlainFiles
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.watch import bursts
@@ -25,6 +25,7 @@ from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection
 from varnish_gateway.stopping import stop_signal
 from varnish_gateway.version import VERSION
+from varnish_gateway.webserver import WebServer
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ async def run_chaperone(settings: Settings, connection: Connection | None = None
     async with Client(connection, user_agent=f"varnish-gateway-chaperone/{VERSION}") as client:
         data_plane = DataPlane(settings)
         feed = ClusterFeed(settings, client, data_plane)
-        return await _serve(data_plane, HealthServer(data_plane, feed), feed.run(), stop)
+        return await _serve(data_plane, health_server(data_plane, feed), feed.run(), stop)
 
 
 async def _run_on_files(settings: Settings, stop: asyncio.Future[None]) -> int:
@@ -47,11 +48,11 @@ async def _run_on_files(settings: Settings, stop: asyncio.Future[None]) -> int:
         in_force = settings.work_dir / "in-force" / "ghost.json"
         settings = msgspec.structs.replace(settings, ghost_config_path=in_force)
     data_plane = DataPlane(settings)
-    return await _serve(data_plane, HealthServer(data_plane), _follow(files, data_plane), stop)
+    return await _serve(data_plane, health_server(data_plane), _follow(files, data_plane), stop)
 
 
 async def _serve(
-    data_plane: DataPlane, health: HealthServer, follow: Coroutine[Any, Any, None], stop: asyncio.Future[None]
+    data_plane: DataPlane, health: WebServer, follow: Coroutine[Any, Any, None], stop: asyncio.Future[None]
 ) -> int:
     try:
         await data_plane.start()

@@ -15,7 +15,7 @@ from varnish_gateway.chaperone.workdir import check_enterable
 from varnish_gateway.cli import logs
 from varnish_gateway.environment import Address
 from varnish_gateway.standalone.engine import Engine
-from varnish_gateway.standalone.health import HealthServer
+from varnish_gateway.standalone.health import health_server
 from varnish_gateway.standalone.plane import DRAIN_SECONDS
 
 _DESCRIPTION = """\
@@ -102,12 +102,9 @@ async def _health(engine: Engine, address: Address | None) -> AsyncIterator[None
     if address is None:
         yield
         return
-    server = HealthServer(engine.planes)
+    server = health_server(engine.planes)
     try:
-        try:
-            await server.start(address)
-        except OSError as error:
-            raise errors.BadSettings(f"--health-addr: {error.strerror}") from None
+        await server.start(address)
         yield
     finally:
         await server.stop()

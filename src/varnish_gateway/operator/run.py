@@ -139,8 +139,8 @@ class Operator:
     async def run(self) -> None:
         """Run until cancelled."""
         servers = [
-            (health.Server({"/metrics": lambda: (200, page(self._parts))}), self._settings.metrics),
-            (health.Server({"/healthz": lambda: (200, "ok\n"), "/readyz": self._readiness}), self._settings.health),
+            (health.metrics_server(lambda: page(self._parts)), self._settings.metrics),
+            (health.health_server(self._readiness), self._settings.health),
         ]
         try:
             for server, address in servers:

@@ -8,7 +8,7 @@ import pytest
 
 from varnish_gateway.chaperone.change import Served
 from varnish_gateway.chaperone.events import Bus
-from varnish_gateway.chaperone.health import HealthServer
+from varnish_gateway.chaperone.health import health_server
 from varnish_gateway.chaperone.source import SourceState
 from varnish_gateway.environment import Address
 
@@ -60,7 +60,7 @@ def source():
 
 @pytest.fixture
 async def ask(source):
-    server = HealthServer(DataPlane(), source)
+    server = health_server(DataPlane(), source)
     await server.start(Address("127.0.0.1", 0))
 
     async def get(path: str) -> tuple[int, str]:

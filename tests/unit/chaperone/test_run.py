@@ -8,7 +8,7 @@ import pytest
 from varnish_gateway.chaperone import run
 from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.dataplane import DataPlane
-from varnish_gateway.chaperone.health import HealthServer
+from varnish_gateway.chaperone.health import health_server
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import parse_listen
 
@@ -61,7 +61,7 @@ async def test_the_process_ends_with_it(data_plane, break_it):
     asyncio.get_running_loop().call_soon(asyncio.create_task, begin_and_break(data_plane, break_it))
     never = asyncio.get_running_loop().create_future()
     with pytest.raises(RuntimeError, match="a bug"):
-        await asyncio.wait_for(run._serve(data_plane, HealthServer(data_plane), asyncio.sleep(60), never), 5)
+        await asyncio.wait_for(run._serve(data_plane, health_server(data_plane), asyncio.sleep(60), never), 5)
 
 
 async def begin_and_break(data_plane, break_it):
@@ -73,4 +73,4 @@ async def begin_and_break(data_plane, break_it):
 async def test_a_stop_is_no_bug(data_plane):
     stop = asyncio.get_running_loop().create_future()
     stop.set_result(None)
-    assert await run._serve(data_plane, HealthServer(data_plane), asyncio.sleep(60), stop) == 0
+    assert await run._serve(data_plane, health_server(data_plane), asyncio.sleep(60), stop) == 0

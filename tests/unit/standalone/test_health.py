@@ -7,7 +7,7 @@ import pytest
 
 from varnish_gateway.api import Key
 from varnish_gateway.environment import Address
-from varnish_gateway.standalone.health import HealthServer
+from varnish_gateway.standalone.health import health_server
 
 CAFE = Key("Gateway", "default", "cafe")
 
@@ -15,11 +15,11 @@ CAFE = Key("Gateway", "default", "cafe")
 @pytest.fixture
 async def ask():
     planes: dict[Key, SimpleNamespace] = {}
-    server = HealthServer(planes)
-    port = await server.start(Address("127.0.0.1", 0))
+    server = health_server(planes)
+    await server.start(Address("127.0.0.1", 0))
 
     async def get(path: str) -> tuple[int, object]:
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as response:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{server.port}{path}") as response:
             return response.status, await response.json() if path == "/ready" else await response.text()
 
     get.planes = planes
