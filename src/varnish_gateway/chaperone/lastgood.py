@@ -66,6 +66,7 @@ class LastGood:
         self._on_disk: set[str] = set()
         self._written: Last | None = None
         self._tls: Tls | None = None
+        self._tls_files: Mapping[str, bytes] = {}
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def load(self) -> Kept | None:
@@ -82,15 +83,15 @@ class LastGood:
             log.warning("the last configuration on disk is not usable: %s", error)
             last, kept, contents = None, None, {}
         self._written, self._on_disk = last, set(contents)
-        self._tls = None if kept is None else kept.tls
+        self._take_tls(None if kept is None else kept.tls)
         self._sweep()
         return kept
 
     def save(self, in_force: InForce) -> None:
         """Keep what is in force; quick where little or nothing changed. A disk that is full is no reason to stop."""
         vcl = in_force.vcl.encode()
-        self._tls = self._tls if in_force.tls is None else in_force.tls  # none yet: HAProxy is on its way
-        files = {**in_force.bundle.files, f"main-{content_hash(vcl)}.vcl": vcl, **_tls_files(self._tls)}
+        self._take_tls(in_force.tls)
+        files = {**in_force.bundle.files, f"main-{content_hash(vcl)}.vcl": vcl, **self._tls_files}
         last = _names(files, self._owner, in_force.generation)
         if last == self._written:
             return
@@ -105,6 +106,11 @@ class LastGood:
                 self._on_disk.remove(name)
         except OSError as error:
             log.warning("can't keep the last configuration in %s: %s", self._directory, error.strerror)
+
+    def _take_tls(self, tls: Tls | None) -> None:
+        """Take in certificates; None: HAProxy is still on its way to them, and those of before count."""
+        if tls is not None and tls is not self._tls:
+            self._tls, self._tls_files = tls, _tls_files(tls)
 
     def _read_names(self) -> Last | None:
         path = self._directory / NAMES
@@ -140,9 +146,7 @@ def _names(files: Mapping[str, bytes], owner: str, generation: str | None) -> La
     return Last(1, owner, vcl, of("routing"), of("endpoints"), generation, next(iter(of("tls")), None), pems)
 
 
-def _tls_files(tls: Tls | None) -> dict[str, bytes]:
-    if tls is None:
-        return {}
+def _tls_files(tls: Tls) -> dict[str, bytes]:
     document = encode_tls(tls)
     return {f"tls-{content_hash(document)}.json": document, **tls.files}
 
