@@ -39,3 +39,8 @@ def test_nothing_failed_and_nothing_was_skipped():
         assert report()[kind]["result"] == "success"
         assert report()[kind]["statistics"].get("Failed", 0) == 0
         assert report()[kind]["statistics"].get("Skipped", 0) == 0
+
+
+def test_the_page_counts_as_the_suite_did():
+    passed = report()["core"]["statistics"]["Passed"]
+    assert f"There are {passed} core tests for us" in PAGE
