@@ -15,26 +15,21 @@ from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests import Installation
-from varnish_gateway.emit.routing import content_hash
-from varnish_gateway.emit.tls import tls_hash
 from varnish_gateway.operator.finalizer import Finalizer
 from varnish_gateway.operator.jobs import Job
 from varnish_gateway.operator.live import LiveMap
 from varnish_gateway.operator.objects import Objects
 from varnish_gateway.operator.plan import Plan
-from varnish_gateway.operator.pods import Chaperones
+from varnish_gateway.operator.prober import Prober
 from varnish_gateway.operator.queue import Queue
 from varnish_gateway.operator.routing import Routing
 from varnish_gateway.operator.sources import Batch, Sources
 from varnish_gateway.operator.statuses import Statuses
-from varnish_gateway.operator.verdict import Verdict, Wanted, judge
 from varnish_gateway.translate import Translator
 
 COUNTING = (api.Gateway.kind, api.ListenerSet.kind)
 COUNTING_STATUS_SECONDS = 0.2
 """The status of those that count routes is not written more often: a burst of routes changes it all the time."""
-SUSPICION_SECONDS = 0.5
-FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS, SETTLED_PROBE_SECONDS = 0.1, 2.0, 30.0
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +41,7 @@ class Hands(Struct, frozen=True):
     routing: Routing
     statuses: Statuses
     finalizer: Finalizer
-    chaperones: Chaperones
+    prober: Prober
 
 
 class Reconciler:
@@ -59,8 +54,6 @@ class Reconciler:
         self._queue = queue
         self._maps: dict[Key, Key] = {}  # ConfigMap → Gateway
         self._status_written: dict[Key, float] = {}
-        self._probe_seconds: dict[Key, float] = {}
-        self._suspected: dict[Key, Verdict] = {}
         self.plans: dict[Key, Plan] = {}
         self.faults: dict[Key, dict[Key, str]] = {}
         self._is_working = False
@@ -185,9 +178,9 @@ class Reconciler:
         plan = self.plans.pop(key, None)
         if plan is None:
             return
-        self._suspected.pop(key, None)
-        for forgotten in (self._probe_seconds, self._status_written, self.faults, self._hands.statuses.verdicts):
-            forgotten.pop(key, None)
+        self._hands.prober.forget(key)
+        self._status_written.pop(key, None)
+        self.faults.pop(key, None)
         self._hands.objects.drop(key)
         for map_key in plan.noted:
             self._maps.pop(map_key, None)
@@ -212,7 +205,7 @@ class Reconciler:
             self._probe_soon(owner)
 
     def _probe_soon(self, gateway: Key) -> None:
-        self._probe_seconds.pop(gateway, None)
+        self._hands.prober.hurry(gateway)
         self._add("probe", gateway)
 
     def _add(self, what: str, key: Key, *, delay: float = 0.0) -> None:
@@ -311,45 +304,16 @@ class Reconciler:
         plan = self.plans.get(key)
         if plan is None:
             return
-        ready = [pod for pod in self._sources.pods.get(key, {}).values() if pod.is_ready and pod.address]
-        reports = await self._hands.chaperones.ask(ready)
+        reports = await self._hands.prober.ask(key)
         if self.plans.get(key) is not plan:
             return
-        wanted = Wanted(
-            generation=str(plan.gateway.metadata.generation),
-            sockets=plan.sockets,
-            vcl=content_hash(plan.vcl.encode()) if plan.vcl is not None else None,
-            tls=tls_hash(plan.tls),
-            addresses=tuple(address.value for address in plan.gateway.spec.addresses if address.value),
-        )
         faults = tuple(dict.fromkeys(self.faults.get(key, {}).values()))
-        verdict = judge(wanted, reports, self._service(key), faults)
-        statuses = self._hands.statuses
-        suspected = self._suspected.pop(key, None)
-        if statuses.verdicts.get(key) == verdict:
-            pass
-        elif verdict.reason == "Invalid" and not faults and suspected != verdict:
-            self._suspected[key] = verdict  # a pod may get over it by itself: it is said if it is still so
-            self._add("probe", key, delay=SUSPICION_SECONDS)
-            return
-        else:
-            statuses.verdicts[key] = verdict
-            for stated in statuses.about(key):
+        probe = self._hands.prober.judge(key, plan, reports, faults)
+        if probe.is_news:
+            for stated in self._hands.statuses.about(key):
                 self._add("status", stated)
-        if ready:
-            self._add("probe", key, delay=self._next_probe(key, served=verdict.served))
-
-    def _next_probe(self, key: Key, *, served: bool) -> float:
-        if served:
-            self._probe_seconds.pop(key, None)
-            return SETTLED_PROBE_SECONDS
-        seconds = self._probe_seconds.get(key, FIRST_PROBE_SECONDS)
-        self._probe_seconds[key] = min(seconds * 2, LAST_PROBE_SECONDS)
-        return seconds
-
-    def _service(self, gateway: Key) -> Mapping[str, object] | None:
-        live = self._sources.live.get(Key("Service", gateway.namespace, names.workload(gateway.name)))
-        return live.document if live is not None else None
+        if probe.again is not None:
+            self._add("probe", key, delay=probe.again)
 
     # -- what could not be done ----------------------------------------------------------
 

@@ -28,6 +28,7 @@ from varnish_gateway.operator.leadership import AlwaysLeading, Leadership, while
 from varnish_gateway.operator.metrics import Parts, page
 from varnish_gateway.operator.objects import Objects
 from varnish_gateway.operator.pods import Chaperones
+from varnish_gateway.operator.prober import Prober
 from varnish_gateway.operator.queue import Queue
 from varnish_gateway.operator.reconciler import Hands, Reconciler
 from varnish_gateway.operator.routing import Routing
@@ -124,7 +125,8 @@ class Operator:
         objects = Objects(writer, self._sources, self._report)
         routing = Routing(writer, self._sources, objects, self._reconciler.add_surplus)
         statuses = Statuses(writer, self._sources, self._recorder, CONTROLLER, self._sources.is_of_another_operator)
-        self._reconciler.employ(Hands(objects, routing, statuses, Finalizer(writer, self._sources), outside.chaperones))
+        prober = Prober(self._sources, outside.chaperones, statuses.verdicts)
+        self._reconciler.employ(Hands(objects, routing, statuses, Finalizer(writer, self._sources), prober))
         self._workers = Workers(self._queue, self._reconciler, self._report)
         self._parts = Parts(
             kube=outside.client.metrics,

@@ -1,0 +1,86 @@
+"""Asks the pods of Gateways what they serve.
+
+In:   a Gateway's plan, its pods and its Service.
+Out:  verdicts, and when to ask again: soon as long as something is missing, now and then afterwards.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from varnish_gateway.api import Key
+from varnish_gateway.emit import names
+from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.emit.tls import tls_hash
+from varnish_gateway.operator.plan import Plan
+from varnish_gateway.operator.pods import Chaperones, Report
+from varnish_gateway.operator.sources import Sources
+from varnish_gateway.operator.verdict import Verdict, Wanted, judge
+
+SUSPICION_SECONDS = 0.5
+FIRST_SECONDS, LAST_SECONDS, SETTLED_SECONDS = 0.1, 2.0, 30.0
+
+Reports = Mapping[str, Report | str]
+
+
+class Probe(NamedTuple):
+    """What came of asking: whether the verdict is another one, and after how long to ask again, if at all."""
+
+    is_news: bool
+    again: float | None
+
+
+class Prober:
+    """``verdicts`` are the newest, by Gateway; they are kept here and forgotten by whoever finds them outdated."""
+
+    def __init__(self, sources: Sources, chaperones: Chaperones, verdicts: dict[Key, Verdict]) -> None:
+        self._sources = sources
+        self._chaperones = chaperones
+        self._verdicts = verdicts
+        self._seconds: dict[Key, float] = {}
+        self._suspected: dict[Key, Verdict] = {}
+
+    async def ask(self, gateway: Key) -> Reports:
+        """Return what each ready pod of a Gateway says."""
+        pods = self._sources.pods.get(gateway, {}).values()
+        return await self._chaperones.ask([pod for pod in pods if pod.is_ready and pod.address])
+
+    def judge(self, gateway: Key, plan: Plan, reports: Reports, faults: Sequence[str]) -> Probe:
+        """Take in what pods said; ``faults`` are what could not be brought about."""
+        verdict = judge(_wanted(plan), reports, self._service(gateway), faults)
+        suspected = self._suspected.pop(gateway, None)
+        is_news = self._verdicts.get(gateway) != verdict
+        if is_news and verdict.reason == "Invalid" and not faults and suspected != verdict:
+            self._suspected[gateway] = verdict  # a pod may get over it by itself: it is said if it is still so
+            return Probe(is_news=False, again=SUSPICION_SECONDS)
+        self._verdicts[gateway] = verdict
+        return Probe(is_news, self._next(gateway, served=verdict.served) if reports else None)
+
+    def hurry(self, gateway: Key) -> None:
+        """Ask often again: something is different."""
+        self._seconds.pop(gateway, None)
+
+    def forget(self, gateway: Key) -> None:
+        for known in (self._seconds, self._suspected, self._verdicts):
+            known.pop(gateway, None)
+
+    def _next(self, gateway: Key, *, served: bool) -> float:
+        if served:
+            self._seconds.pop(gateway, None)
+            return SETTLED_SECONDS
+        seconds = self._seconds.get(gateway, FIRST_SECONDS)
+        self._seconds[gateway] = min(seconds * 2, LAST_SECONDS)
+        return seconds
+
+    def _service(self, gateway: Key) -> Mapping[str, object] | None:
+        live = self._sources.live.get(Key("Service", gateway.namespace, names.workload(gateway.name)))
+        return live.document if live is not None else None
+
+
+def _wanted(plan: Plan) -> Wanted:
+    return Wanted(
+        generation=str(plan.gateway.metadata.generation),
+        sockets=plan.sockets,
+        vcl=content_hash(plan.vcl.encode()) if plan.vcl is not None else None,
+        tls=tls_hash(plan.tls),
+        addresses=tuple(address.value for address in plan.gateway.spec.addresses if address.value),
+    )
