@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::http::{Http, OutOfWorkspace};
 use crate::instance::Instance;
 use crate::routing::socket;
+use crate::pool::LINES_OF_VARNISHD;
 use crate::rule::{target_of, Target};
 use crate::sys::{self, Ctx};
 use crate::task::Task;
@@ -30,6 +31,11 @@ pub unsafe fn fetch(
         let Some(target) = target_of(backend) else { return Ok(backend) };
         let bereq = Http::new((*ctx).http_bereq).ok_or(Failure::WrongSubroutine)?;
         (target, bereq, FetchTask::remember(ctx).ok_or(Failure::OutOfWorkspace)?)
+        // Whoever serves: varnishd would send the request without what frames its body.
+        if !bereq.has_room_for(LINES_OF_VARNISHD) {
+            return Err(Failure::OutOfWorkspace);
+        }
+        let Some(target) = target_of(backend) else { return Ok(backend) };
     };
     let choice = target.choose();
     if let Action::Redirect(to) = &target.rule.action {

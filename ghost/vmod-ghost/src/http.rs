@@ -117,6 +117,11 @@ impl<'a> Http<'a> {
         Ok(())
     }
 
+    /// Whether so many header lines more would fit.
+    pub fn has_room_for(&self, lines: u16) -> bool {
+        self.table().shd.saturating_sub(self.table().nhd) >= lines
+    }
+
     /// Remove every header of the name.
     pub fn remove(&mut self, name: &[u8]) {
         self.retain(|line| value_of(line, name).is_none());

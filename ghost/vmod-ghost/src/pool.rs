@@ -14,11 +14,18 @@ use crate::course;
 use crate::director::{destroy, kind_of, methods_of, Director, Kind, Methods, Refused, Vcl};
 use crate::fence::fence;
 use crate::group::{self, Group};
+use crate::http::Http;
 use crate::native::Native;
 use crate::order::TryOrder;
 use crate::sys::{self, Ctx};
 use crate::task::Task;
 use crate::tasks::FetchTask;
+
+/// Header lines that varnishd may add to a request when it sends it: Transfer-Encoding, and
+/// Host where an HTTP/1.0 client sent none.
+pub const LINES_OF_VARNISHD: u16 = 2;
+/// What varnishd may take of the workspace until the request is sent, with room to spare.
+const BYTES_OF_VARNISHD: u32 = 2 << 10;
 
 /// The endpoints of a pool. A change replaces the whole list; fetches under way keep
 /// theirs.
@@ -101,9 +108,35 @@ unsafe extern "C" fn get_headers(ctx: Ctx, director: sys::VCL_BACKEND) -> c_int 
             let Some(endpoints) = endpoints_of(director) else { return -1 };
             // Before the workspace is marked, so that it survives a reset to the mark.
             let Some(task) = FetchTask::remember(ctx) else { return -1 };
+            if !has_room(&mut *(*ctx).bo) {
+                return -1;
+            }
             course::run(ctx, &endpoints, task)
         }
     })
+}
+
+/// Whether varnishd can add to bereq what it has to. It would leave out what does not fit,
+/// also the header that says where the body ends: the body would then be read as requests.
+///
+/// # Safety
+/// `bo` is at the start of a fetch.
+unsafe fn has_room(bo: &mut sys::busyobj) -> bool {
+    let workspace = bo.ws.as_mut_ptr();
+    // SAFETY: as promised by the caller; what is taken is given back at once.
+    let fits = unsafe {
+        let start = sys::WS_Snapshot(workspace);
+        let fits = sys::WS_Overflowed(workspace) == 0
+            && !sys::WS_Alloc(workspace, BYTES_OF_VARNISHD).is_null()
+            && Http::new(bo.bereq).is_some_and(|bereq| bereq.has_room_for(LINES_OF_VARNISHD));
+        sys::WS_Reset(workspace, start);
+        fits
+    };
+    if !fits {
+        bo.err_code = 503;
+        bo.err_reason = c"Too many headers".as_ptr();
+    }
+    fits
 }
 
 unsafe extern "C" fn finish(ctx: Ctx, _: sys::VCL_BACKEND) {

@@ -74,6 +74,10 @@ impl Request for Asked<'_> {
 pub unsafe fn recv(ctx: Ctx, instance: &Instance) -> Result<sys::VCL_BACKEND, Failure> {
     // SAFETY: as promised by the caller; req is this thread's.
     let (mut http, socket) = unsafe {
+        // A header that varnishd had to leave out, such as X-Forwarded-For, is not missed later.
+        if sys::WS_Overflowed((*ctx).ws) != 0 {
+            return Err(Failure::OutOfWorkspace);
+        }
         remove_reserved(ctx);
         (Http::new((*ctx).http_req).ok_or(Failure::WrongSubroutine)?, socket(ctx))
     };

@@ -1,0 +1,53 @@
+"""What says where a request ends, and whom it comes from, is never left out."""
+
+import socket
+from collections.abc import Sequence
+
+import pytest
+
+from varnish.ghostlab import Config, Lab, backend, route, to
+from varnish.scripted import Scripted, answer
+from varnish_gateway.ir import wire
+
+FIVE_MORE = wire.Filters(
+    request=wire.HeaderModifier(add=tuple(wire.Header(name=f"x-more-{n}", value="v") for n in range(5)))
+)
+
+
+def send(lab: Lab, headers: Sequence[str]) -> bytes:
+    """Send a chunked POST, keep the connection, and return the status."""
+    lines = ["POST / HTTP/1.1", "Transfer-Encoding: chunked", *headers]
+    with socket.create_connection(("127.0.0.1", lab.ports["http-80"]), timeout=20) as connection:
+        connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n6\r\nGET / \r\n0\r\n\r\n")
+        return connection.recv(65536)[9:12]
+
+
+@pytest.mark.parametrize("rule", [{}, {"filters": FIVE_MORE}], ids=["plain", "with more"])
+@pytest.mark.parametrize("reserved", [0, 6])
+def test_however_many_headers_the_body_has_its_frame(serve, rule, reserved):
+    """The client fills the table of 64 lines; some of them are taken out again."""
+    with Scripted(answer()) as origin:
+        lab = serve(origin, **rule)
+        statuses = []
+        for count in range(45, 66):
+            names = [f"X-Gateway-{n}" for n in range(reserved)] + [f"X-{n}" for n in range(count - reserved)]
+            statuses.append(send(lab, ["Host: a", *(f"{name}: v" for name in names)]))
+        assert statuses[0] == b"200"
+        assert set(statuses) <= {b"200", b"400", b"500", b"503"}
+        assert statuses == sorted(statuses, key=lambda status: status != b"200")
+        assert len(origin.requests) == statuses.count(b"200")
+        for request in origin.requests:
+            head, _, body = request.partition(b"\r\n\r\n")
+            assert head.startswith(b"POST / ")
+            assert b"\r\nTransfer-Encoding: chunked" in head
+            assert b"\r\nX-Forwarded-For: 127.0.0.1" in head
+            assert b"GET / " in body
+
+
+def test_however_full_the_workspace_the_body_has_its_frame():
+    """A head of any length, in a workspace that holds few of them."""
+    with Scripted(answer()) as origin, Lab(Config(), parameters={"workspace_backend": "24k"}) as lab:
+        lab.reload(Config([route("r", to(backend("pool")))], {"pool": [origin.endpoint]}))
+        statuses = [send(lab, ["Host: a", f"X: {'v' * length}"]) for length in range(0, 8000, 40)]
+        assert set(statuses) == {b"200", b"503"}
+        assert all(b"\r\nTransfer-Encoding: chunked" in request for request in origin.requests)
