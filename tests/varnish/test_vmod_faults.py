@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from varnish.ghostlab import ROOT, Config, Lab, backend, prefix, route, to
+from varnish.waiting import until
 from varnish_gateway.ir import wire
 
 PANICKING = Path(os.environ.get("GHOST_VMOD_PANIC", ROOT / "build" / "libvmod_ghost_panic.so"))
@@ -136,5 +137,22 @@ def test_a_panic_while_a_body_is_watched_is_one_failed_request(tea):
         child = lab.child
         raw = lab.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert raw == b"" or b"target" not in raw
+        assert lab.child == child
+        assert "Panic" not in lab.output
+
+
+@pytest.mark.skipif(not PANICKING.exists(), reason="needs a build with the feature test-panic")
+@pytest.mark.parametrize(("entry", "status"), [("finish", 200), ("gethdrs-late", 503)])
+def test_an_endpoint_may_go_after_a_panic(tea, coffee, entry, status):
+    """A connection that was never finished would bring the child down with its endpoint."""
+    routes = [route("any", to(backend("tea")))]
+    with Lab(
+        Config(routes, {"tea": [tea]}), vmod=PANICKING, environment={"GHOST_TEST_PANIC": entry}
+    ) as lab:
+        child = lab.child
+        assert [lab.get().status for _ in range(3)] == [status] * 3
+        lab.reload(Config(routes, {"tea": [coffee]}))
+        until(lambda: f":{tea.port}" not in lab.admin("backend.list", "-p"), "the endpoint is gone")
+        assert lab.get().status == status
         assert lab.child == child
         assert "Panic" not in lab.output

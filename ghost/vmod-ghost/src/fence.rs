@@ -41,7 +41,7 @@ pub fn panic_message(payload: &(dyn Any + Send)) -> &str {
 
 /// Panic in the entry point that the test names.
 #[cfg(feature = "test-panic")]
-fn trip(entry: &str) {
+pub fn trip(entry: &str) {
     let named = std::env::var_os("GHOST_TEST_PANIC").is_some_and(|name| name == entry);
     assert!(!named, "asked for by the test");
 }

@@ -102,17 +102,25 @@ unsafe fn endpoints_of(director: sys::VCL_BACKEND) -> Option<Endpoints> {
 }
 
 unsafe extern "C" fn get_headers(ctx: Ctx, director: sys::VCL_BACKEND) -> c_int {
-    fence(ctx, "gethdrs", -1, || {
+    let ended = fence(ctx, "gethdrs", None, || {
         // SAFETY: Varnish calls this in a fetch task, with a director of this kind.
         unsafe {
-            let Some(endpoints) = endpoints_of(director) else { return -1 };
+            let endpoints = endpoints_of(director)?;
             // Before the workspace is marked, so that it survives a reset to the mark.
-            let Some(task) = FetchTask::remember(ctx) else { return -1 };
+            let task = FetchTask::remember(ctx)?;
             if !has_room(&mut *(*ctx).bo) {
-                return -1;
+                return None;
             }
-            course::run(ctx, &endpoints, task)
+            let ended = course::run(ctx, &endpoints, task);
+            #[cfg(feature = "test-panic")]
+            crate::fence::trip("gethdrs-late");
+            Some(ended)
         }
+    });
+    ended.unwrap_or_else(|| {
+        // SAFETY: as above.
+        unsafe { close(ctx) };
+        -1
     })
 }
 
@@ -156,9 +164,31 @@ unsafe extern "C" fn finish(ctx: Ctx, _: sys::VCL_BACKEND) {
             (*(*ctx).bo).acct = total;
         }
     });
-    // Varnish insists on it from 7.7 on. After a panic a connection is lost, not the child.
-    // SAFETY: Varnish calls this with the busyobj of the fetch, which is this thread's.
-    unsafe { (*(*ctx).bo).htc = ptr::null_mut() };
+    // SAFETY: as above.
+    unsafe { close(ctx) };
+}
+
+/// Close the connection that a panic left open: an endpoint with one would bring the child
+/// down when it goes. Nothing in here panics.
+///
+/// # Safety
+/// `ctx` is the context of a fetch.
+unsafe fn close(ctx: Ctx) {
+    // SAFETY: as promised by the caller; with a connection open, the native one that it
+    // belongs to is remembered.
+    unsafe {
+        let bo = (*ctx).bo;
+        let Some(htc) = (*bo).htc.as_mut() else { return };
+        htc.doclose = sys::SC_TX_ERROR.as_ptr();
+        let served = FetchTask::recall(ctx).and_then(FetchTask::served);
+        if let Some((native, _)) = served {
+            if let Some(native_finish) = methods_of(native.raw()).finish {
+                native_finish(ctx, native.raw());
+            }
+        }
+        // Varnish insists on it from 7.7 on.
+        (*bo).htc = ptr::null_mut();
+    }
 }
 
 unsafe extern "C" fn get_ip(ctx: Ctx, _: sys::VCL_BACKEND) -> sys::VCL_IP {
