@@ -4,8 +4,8 @@
 //! asks it for a destination. It says which match of the rule took the request as well:
 //! a rule whose filters replace the matched prefix has one director for each match.
 
+use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
-use std::ffi::CString;
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::ptr;
@@ -23,6 +23,7 @@ use crate::pool::Pool;
 use crate::random;
 use crate::synthetic::{Answer, Synthetic};
 use crate::sys::{self, Ctx};
+use crate::tasks::address_of;
 
 /// Where a share of a rule's requests goes.
 #[derive(Clone)]
@@ -112,8 +113,7 @@ pub struct Entry {
     directors: Box<[(Director, Arc<Target>)]>,
     /// Answers preflights, if the rule has CORS.
     preflight: Option<Director>,
-    /// Part of every cache key.
-    pub identity: CString,
+    identity: Box<str>,
 }
 
 impl Entry {
@@ -143,6 +143,20 @@ impl Entry {
     /// The director that answers a preflight.
     pub fn preflight(&self) -> sys::VCL_BACKEND {
         self.preflight.as_ref().map_or(ptr::null(), Director::raw)
+    /// Part of every cache key. Where the match decides what the backend is asked for, the
+    /// one that led to the director counts too.
+    pub fn identity(&self, returned: usize) -> Cow<'_, str> {
+        let identity = &*self.identity;
+        let is_it = |(director, _): &(Director, _)| address_of(director.raw()) == returned;
+        match self.directors.len() {
+            0 | 1 => identity.into(),
+            _ => match self.directors.iter().position(is_it) {
+                Some(index) => format!("{identity}#{index}").into(),
+                None => identity.into(),
+            },
+        }
+    }
+
     }
 
     /// The director to use for a request that this match took.
@@ -221,19 +235,23 @@ fn replaces_prefix(rule: &Rule) -> bool {
 }
 
 /// Names the rule, and what it means: a rule that takes the place of another one must not
-/// find that one's objects. Weights, and what happens after the cache, don't count.
-fn identity(rule: &Rule) -> CString {
+/// find that one's objects. What happens after the cache does not count, nor do weights,
+/// but for the backends that have none: what they gave is not served any more.
+fn identity(rule: &Rule) -> Box<str> {
     let mut meaning =
         format!("{:?}{:?}", rule.matches, (&rule.filters.request, &rule.filters.rewrite));
     // Writing to a String can't fail.
     let _ = match &rule.action {
-        Action::Backends(backends) => backends.all().iter().try_for_each(|backend| {
-            let target: &BackendTarget = &backend.target;
-            write!(meaning, "{target:?}{:?}", backend.filters)
-        }),
+        Action::Backends(backends) => {
+            let mut serving = backends.all().iter().filter(|backend| backend.weight > 0);
+            serving.try_for_each(|backend| {
+                let target: &BackendTarget = &backend.target;
+                write!(meaning, "{target:?}{:?}", backend.filters)
+            })
+        }
         other => write!(meaning, "{other:?}"),
     };
     let mut hasher = DefaultHasher::new();
     meaning.hash(&mut hasher);
-    CString::new(format!("{}@{:016x}", rule.identity, hasher.finish())).unwrap_or_default()
+    format!("{}@{:016x}", rule.identity, hasher.finish()).into()
 }

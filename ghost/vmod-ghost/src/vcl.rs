@@ -200,11 +200,12 @@ unsafe extern "C" fn ghost_rule(ctx: Ctx) -> sys::VCL_STRING {
         unsafe {
             let Some(task) = ClientTask::recall(ctx) else { return c"".as_ptr() };
             let identity = match &task.outcome {
-                Outcome::Routed(entry) => entry.identity.as_bytes(),
-                Outcome::Preflight(_) => b"preflight",
-                Outcome::Unrouted | Outcome::Admin => b"",
+                Outcome::Routed(entry) => entry.identity(task.returned),
+                Outcome::Preflight(_) => "preflight".into(),
+                Outcome::Unrouted | Outcome::Admin => "".into(),
             };
-            let text = on_workspace(ctx, &[identity, if task.tls { b"+tls" } else { b"" }]);
+            let text =
+                on_workspace(ctx, &[identity.as_bytes(), if task.tls { b"+tls" } else { b"" }]);
             if text.is_null() {
                 fail(ctx, "rule(): out of workspace");
             }
