@@ -55,7 +55,7 @@ impl Answers {
             redirect: Arc::new(Synthetic::add(vcl, "redirect", |ctx, _| {
                 // SAFETY: an answer is asked for in its fetch task.
                 let task = unsafe { FetchTask::recall(ctx) };
-                redirect(task.and_then(|task| task.redirect.take()))
+                redirect(task.and_then(|task| task.redirect.clone()))
             })?),
             reload: Synthetic::add(vcl, "reload", move |_, _| reload(&reloading))?,
             counters: Synthetic::add(vcl, "counters", move |_, _| counters(&counting))?,

@@ -1,5 +1,6 @@
 //! The backend's side and delivery: filters, the choice of a backend, counters.
 
+use std::mem;
 use std::sync::Arc;
 
 use ghost_core::wire::{Listener, Redirect, Rewrite, Scheme};
@@ -9,12 +10,13 @@ use crate::counters::Source;
 use crate::failure::Failure;
 use crate::http::{Http, OutOfWorkspace};
 use crate::instance::Instance;
-use crate::routing::socket;
 use crate::pool::LINES_OF_VARNISHD;
+use crate::routing::socket;
 use crate::rule::{target_of, Target};
+use crate::synthetic;
 use crate::sys::{self, Ctx};
 use crate::task::Task;
-use crate::tasks::{ClientTask, FetchTask, Outcome};
+use crate::tasks::{address_of, ClientTask, FetchTask, Outcome};
 
 /// Choose who serves the fetch, and make bereq what they are to see. A backend that is not
 /// a rule's director is left alone, such as that of a retry.
@@ -28,14 +30,13 @@ pub unsafe fn fetch(
 ) -> Result<sys::VCL_BACKEND, Failure> {
     // SAFETY: as promised by the caller.
     let (target, mut bereq, task) = unsafe {
-        let Some(target) = target_of(backend) else { return Ok(backend) };
         let bereq = Http::new((*ctx).http_bereq).ok_or(Failure::WrongSubroutine)?;
-        (target, bereq, FetchTask::remember(ctx).ok_or(Failure::OutOfWorkspace)?)
         // Whoever serves: varnishd would send the request without what frames its body.
         if !bereq.has_room_for(LINES_OF_VARNISHD) {
             return Err(Failure::OutOfWorkspace);
         }
         let Some(target) = target_of(backend) else { return Ok(backend) };
+        (target, bereq, FetchTask::remember(ctx).ok_or(Failure::OutOfWorkspace)?)
     };
     let choice = target.choose();
     if let Action::Redirect(to) = &target.rule.action {
@@ -48,7 +49,7 @@ pub unsafe fn fetch(
     unsafe { keep_upgrade(ctx, &mut bereq)? };
     change_request(&mut bereq, &target, filters)?;
     task.backend = choice.backend;
-    task.synthetic = choice.synthetic;
+    task.returned = address_of(choice.director);
     // SAFETY: as promised by the caller.
     unsafe { count_pipe(ctx, &target) };
     task.target = Some(target);
@@ -111,19 +112,30 @@ fn change_request(
     Ok(())
 }
 
-/// Response filters of the chosen backend. What ghost itself answers is not kept.
+/// Response filters of the chosen backend. What ghost itself answers is not kept. The
+/// answer of another backend, to which user VCL went over in a retry, is left alone.
 ///
 /// # Safety
 /// `ctx` is the context of a fetch.
 pub unsafe fn response(ctx: Ctx) -> Result<(), Failure> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: as promised by the caller; varnishd refers to the director that answered.
     unsafe {
-        let Some(task) = FetchTask::recall(ctx) else { return Ok(()) };
         let mut beresp = Http::new((*ctx).http_beresp).ok_or(Failure::WrongSubroutine)?;
-        if task.synthetic {
+        let bo = (*ctx).bo;
+        let synthetic = synthetic::answered(&*bo);
+        if synthetic {
+            let task = FetchTask::remember(ctx).ok_or(Failure::OutOfWorkspace)?;
+            task.withheld |= (*bo).uncacheable() == 0;
             sys::VRT_l_beresp_ttl(ctx, 0.0);
             sys::VRT_l_beresp_grace(ctx, 0.0);
             sys::VRT_l_beresp_uncacheable(ctx, 1);
+        }
+        let Some(task) = FetchTask::recall(ctx) else { return Ok(()) };
+        if !synthetic && mem::take(&mut task.withheld) {
+            (*bo).set_uncacheable(0);
+        }
+        if task.returned != address_of((*bo).director_resp) {
+            return Ok(());
         }
         let (Some(target), Some(backend)) = (&task.target, task.backend) else { return Ok(()) };
         if let Some(filters) = target.backend_filters(backend) {

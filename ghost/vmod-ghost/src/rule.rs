@@ -66,8 +66,6 @@ pub struct Target {
 pub struct Choice {
     /// The backend of the rule, if it is one of several.
     pub backend: Option<usize>,
-    /// Whether ghost itself answers.
-    pub synthetic: bool,
     /// The director.
     pub director: sys::VCL_BACKEND,
 }
@@ -93,18 +91,12 @@ impl Target {
             Action::Backends(backends) => backends.pick(random::next()),
             _ => Some(0),
         };
-        let answer =
-            |director: &Director| Choice { backend, synthetic: true, director: director.raw() };
-        match backend.and_then(|index| service.destinations.get(index)) {
-            None => answer(&service.answers.no_backend),
-            Some(Destination::Pool(pool)) if pool.is_empty() => {
-                answer(&service.answers.no_endpoint)
-            }
-            Some(Destination::Answer(director)) => answer(director),
-            Some(Destination::Pool(pool)) => {
-                Choice { backend, synthetic: false, director: pool.raw() }
-            }
-        }
+        let director = match backend.and_then(|index| service.destinations.get(index)) {
+            None => service.answers.no_backend.raw(),
+            Some(Destination::Pool(pool)) if pool.is_empty() => service.answers.no_endpoint.raw(),
+            Some(destination) => destination.raw(),
+        };
+        Choice { backend, director }
     }
 }
 
@@ -143,6 +135,14 @@ impl Entry {
     /// The director that answers a preflight.
     pub fn preflight(&self) -> sys::VCL_BACKEND {
         self.preflight.as_ref().map_or(ptr::null(), Director::raw)
+    }
+
+    /// The director to use for a request that this match took.
+    pub fn director(&self, match_index: usize) -> sys::VCL_BACKEND {
+        let found = self.directors.get(match_index).or_else(|| self.directors.first());
+        found.map_or(ptr::null(), |(director, _)| director.raw())
+    }
+
     /// Part of every cache key. Where the match decides what the backend is asked for, the
     /// one that led to the director counts too.
     pub fn identity(&self, returned: usize) -> Cow<'_, str> {
@@ -155,14 +155,6 @@ impl Entry {
                 None => identity.into(),
             },
         }
-    }
-
-    }
-
-    /// The director to use for a request that this match took.
-    pub fn director(&self, match_index: usize) -> sys::VCL_BACKEND {
-        let found = self.directors.get(match_index).or_else(|| self.directors.first());
-        found.map_or(ptr::null(), |(director, _)| director.raw())
     }
 
     /// The rule and its counters.

@@ -17,8 +17,6 @@ use crate::fence::fence;
 use crate::http::{Http, OutOfWorkspace};
 use crate::processor::Processor;
 use crate::sys::{self, Ctx};
-use crate::task::Task as _;
-use crate::tasks::FetchTask;
 
 /// An answer of ghost's own.
 #[derive(Clone)]
@@ -72,6 +70,12 @@ static METHODS: Methods = Methods(sys::vdi_methods {
     ..Methods::NONE
 });
 
+/// Whether such a director made the response of the fetch.
+pub fn answered(bo: &sys::busyobj) -> bool {
+    // SAFETY: a busyobj refers to the director that it has.
+    unsafe { kind_of::<Synthetic>(bo.director_resp) }.is_some()
+}
+
 /// A body on its way, owned by the connection that stands for it: `finish` is called
 /// however a fetch ends, the `fini` of a processor is not.
 struct Body {
@@ -88,12 +92,15 @@ unsafe extern "C" fn get_headers(ctx: Ctx, director: sys::VCL_BACKEND) -> c_int 
             let Some(synthetic) = kind_of::<Synthetic>(director) else { return -1 };
             let Some(bereq) = Http::new((*(*ctx).bo).bereq) else { return -1 };
             let answer = (synthetic.0)(ctx, &bereq);
-            // What ghost itself answers is not kept; `response()` sees to that.
-            if let Some(task) = FetchTask::remember(ctx) {
-                task.synthetic = true;
+            let bo = &mut *(*ctx).bo;
+            // An answer would take the place of the object that grace goes on serving.
+            if bo.is_bgfetch() != 0 && answer.status >= 500 {
+                bo.err_code = answer.status;
+                bo.err_reason = sys::http_Status2Reason(answer.status.into(), ptr::null_mut());
+                return -1;
             }
             let with_body = bereq.method() != b"HEAD" && !answer.body.is_empty();
-            match put_answer(&mut *(*ctx).bo, &answer, with_body) {
+            match put_answer(bo, &answer, with_body) {
                 Ok(()) => 0,
                 Err(OutOfWorkspace) => -1,
             }

@@ -49,8 +49,11 @@ pub struct FetchTask {
     pub target: Option<Arc<Target>>,
     /// Which of the rule's backends was chosen.
     pub backend: Option<usize>,
-    /// Whether ghost itself answers.
-    pub synthetic: bool,
+    /// The director that serves it, to be compared only.
+    pub returned: usize,
+    /// Whether an answer of ghost's own was kept from the cache. varnishd would remember that
+    /// for what user VCL fetches in its stead.
+    pub withheld: bool,
     /// Status and Location of a redirect.
     pub redirect: Option<(u16, Vec<u8>)>,
     served: Option<(Arc<Native>, Bytes)>,
