@@ -139,6 +139,9 @@ pub unsafe fn response(ctx: Ctx) -> Result<(), Failure> {
         }
         let (Some(target), Some(backend)) = (&task.target, task.backend) else { return Ok(()) };
         if let Some(filters) = target.backend_filters(backend) {
+            if (*bo).was_304() != 0 {
+                take_back(&mut beresp, &filters.response);
+            }
             edit(&mut beresp, &filters.response)?;
         }
         Ok(())
@@ -197,6 +200,13 @@ fn allow_origin(resp: &mut Http<'_>, cors: &Cors, req: &Http<'_>) -> Result<(), 
         resp.append_static(c"Vary: Origin")?;
     }
     Ok(())
+}
+
+/// A 304 brings the stored headers back, with what was added to them before.
+fn take_back(http: &mut Http<'_>, edits: &HeaderEdits) {
+    for header in &edits.add {
+        http.retain(|line| line != header.line().as_bytes());
+    }
 }
 
 fn edit(http: &mut Http<'_>, edits: &HeaderEdits) -> Result<(), OutOfWorkspace> {
