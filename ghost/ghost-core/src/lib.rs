@@ -31,7 +31,7 @@ pub use filters::{Filters, HeaderEdits, HeaderLine};
 pub use host::Host;
 pub use matches::{Match, PathPattern, ValuePattern, ValueTest};
 pub use pattern::{validate_regex, Pattern, PatternError};
-pub use request::{join_values, Request};
+pub use request::{asks_for_tunnel, join_values, Request};
 pub use route::{Action, CompiledRoute, RouteError, Rule};
 pub use router::{Considered, Criterion, Explanation, Found, Loss, Router, RunnerUp, Unmet};
 pub use timing::{is_idempotent, Retry, Timeouts};

@@ -24,6 +24,13 @@ pub trait Request {
     fn header(&self, name: &str) -> Option<Cow<'_, [u8]>>;
 }
 
+/// Whether the method asks for a tunnel. None is ever made, and no backend must think so:
+/// its connection goes on to serve others.
+#[must_use]
+pub fn asks_for_tunnel(method: &[u8]) -> bool {
+    method == b"CONNECT"
+}
+
 /// The values of a header as one, joined with ",". Allocates only for two or more.
 pub fn join_values<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, [u8]>> {
     let mut joined = Cow::Borrowed(values.next()?);

@@ -22,9 +22,11 @@ impl std::error::Error for Malformed {}
 /// is nothing to resolve.
 ///
 /// # Errors
-/// It neither begins with "/" nor is "*", or it holds a "#", which a client never sends.
-pub fn normalise(target: &[u8]) -> Result<Cow<'_, [u8]>, Malformed> {
-    if (target.first() != Some(&b'/') && target != b"*") || target.contains(&b'#') {
+/// It neither begins with "/" nor is the "*" of OPTIONS, or it holds a "#", which a client
+/// never sends.
+pub fn normalise<'t>(target: &'t [u8], method: &[u8]) -> Result<Cow<'t, [u8]>, Malformed> {
+    let is_path = target.first() == Some(&b'/');
+    if (!is_path && (target, method) != (b"*", b"OPTIONS")) || target.contains(&b'#') {
         return Err(Malformed);
     }
     let (path, _) = split(target);

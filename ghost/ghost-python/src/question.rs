@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ghost_core::{host, join_values, target, Host, Request};
+use ghost_core::{asks_for_tunnel, host, join_values, target, Host, Request};
 
 /// A request in the form that the router asks for.
 pub(crate) struct Question {
@@ -22,6 +22,9 @@ impl Question {
         url: &str,
         headers: Vec<(String, String)>,
     ) -> Result<Self, Cow<'static, str>> {
+        if asks_for_tunnel(method.as_bytes()) {
+            return Err(format!("the method {method} is not served: 405").into());
+        }
         let (authority, target) = split_url(url);
         let given = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let host = given.map_or(authority, |(_, value)| value);
@@ -30,7 +33,7 @@ impl Question {
             host: Host::parse(host.as_bytes())
                 .map_err(|host::Malformed| format!("the host {host:?} is malformed: 400"))?,
             method: method.to_owned(),
-            target: target::normalise(target.as_bytes())
+            target: target::normalise(target.as_bytes(), method.as_bytes())
                 .map_err(|target::Malformed| format!("the target {target:?} is malformed: 400"))?
                 .into_owned(),
             headers,

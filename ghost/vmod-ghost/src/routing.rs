@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
-use ghost_core::{join_values, target, Action, Host, Request};
+use ghost_core::{asks_for_tunnel, join_values, target, Action, Host, Request};
 
 use crate::answers::Answers;
 use crate::failure::Failure;
@@ -112,9 +112,12 @@ fn route(
             return Ok((Outcome::Admin, director));
         }
     }
+    if asks_for_tunnel(http.method()) {
+        return Ok((Outcome::Unrouted, answers.method_not_allowed.raw()));
+    }
     let bad_request = (Outcome::Unrouted, answers.bad_request.raw());
     take_authority(http)?;
-    let Ok(url) = target::normalise(http.url()) else { return Ok(bad_request) };
+    let Ok(url) = target::normalise(http.url(), http.method()) else { return Ok(bad_request) };
     if let Cow::Owned(resolved) = &url {
         http.set_url(resolved)?;
     }
@@ -245,8 +248,12 @@ pub unsafe fn socket<'a>(ctx: Ctx) -> &'a str {
 /// # Safety
 /// `ctx` is the context of a client task.
 unsafe fn remove_reserved(ctx: Ctx) {
+    // Some backends, such as those behind CGI, take "_" for "-".
+    let same = |(sent, reserved): (&u8, &u8)| {
+        sent.to_ascii_lowercase() == *reserved || (*sent, *reserved) == (b'_', b'-')
+    };
     let is = |line: &[u8], reserved: &[u8]| {
-        line.get(..reserved.len()).is_some_and(|start| start.eq_ignore_ascii_case(reserved))
+        line.len() >= reserved.len() && line.iter().zip(reserved).all(same)
     };
     // Most headers are told by their first letter.
     let keep = |line: &[u8]| {

@@ -4,7 +4,7 @@ use ghost_core::target::{self, join, normalise, split, Malformed};
 use proptest::prelude::*;
 
 fn resolved(target: &str) -> String {
-    String::from_utf8(normalise(target.as_bytes()).unwrap().into_owned()).unwrap()
+    String::from_utf8(normalise(target.as_bytes(), b"GET").unwrap().into_owned()).unwrap()
 }
 
 #[test]
@@ -45,14 +45,20 @@ fn everything_else_is_borrowed() {
         "/a?b=/../c",
         "/%252e",
     ] {
-        assert!(matches!(normalise(target.as_bytes()), Ok(Cow::Borrowed(_))), "{target}");
+        assert!(
+            matches!(normalise(target.as_bytes(), b"OPTIONS"), Ok(Cow::Borrowed(_))),
+            "{target}"
+        );
     }
 }
 
 #[test]
 fn what_no_route_could_take_is_malformed() {
     for target in ["", "a", "http://a/", "/a#b", "#", "**", "*?a", "?a"] {
-        assert_eq!(normalise(target.as_bytes()).unwrap_err(), Malformed, "{target}");
+        assert_eq!(normalise(target.as_bytes(), b"OPTIONS").unwrap_err(), Malformed, "{target}");
+    }
+    for method in [&b"GET"[..], b"options", b""] {
+        assert_eq!(normalise(b"*", method).unwrap_err(), Malformed);
     }
 }
 
@@ -76,8 +82,8 @@ proptest! {
     #[test]
     fn any_bytes_are_a_target_or_malformed(rest in prop::collection::vec(any::<u8>(), 0..100)) {
         let target = [b"/", rest.as_slice()].concat();
-        if let Ok(once) = normalise(&target) {
-            prop_assert_eq!(normalise(&once).unwrap(), &*once);
+        if let Ok(once) = normalise(&target, b"GET") {
+            prop_assert_eq!(normalise(&once, b"GET").unwrap(), &*once);
             prop_assert_eq!(split(&once).1, split(&target).1);
         } else {
             prop_assert!(rest.contains(&b'#'));
