@@ -1,7 +1,6 @@
 //! One match of a rule, compiled, and whether a request satisfies it.
 
 use crate::pattern::{Pattern, PatternError};
-use crate::query;
 use crate::request::Request;
 use crate::wire;
 
@@ -117,9 +116,7 @@ impl ValuePattern {
     }
 
     pub(crate) fn query_holds(&self, request: &impl Request) -> bool {
-        let query = request.query().unwrap_or_default();
-        query::first_value(query, self.name.as_bytes())
-            .is_some_and(|value| self.value.holds(&value))
+        request.parameter(&self.name).is_some_and(|value| self.value.holds(&value))
     }
 }
 

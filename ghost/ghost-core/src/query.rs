@@ -5,6 +5,20 @@
 //! counts; a name without "=" has an empty value.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// The first value of each parameter, still encoded, by its decoded name.
+pub(crate) type Parameters<'q> = HashMap<Cow<'q, [u8]>, &'q [u8], foldhash::fast::RandomState>;
+
+/// All parameters at once, for those who ask for many.
+pub(crate) fn parameters(query: &[u8]) -> Parameters<'_> {
+    let mut parameters = Parameters::default();
+    for pair in query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = split_pair(pair);
+        parameters.entry(decode(key)).or_insert(value);
+    }
+    parameters
+}
 
 /// The first value of parameter `name`, decoded; borrowed where nothing is encoded.
 pub(crate) fn first_value<'q>(query: &'q [u8], name: &[u8]) -> Option<Cow<'q, [u8]>> {
@@ -34,7 +48,7 @@ fn decoded_equals(text: &[u8], expected: &[u8]) -> bool {
     }
 }
 
-fn decode(text: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn decode(text: &[u8]) -> Cow<'_, [u8]> {
     if is_plain(text) {
         Cow::Borrowed(text)
     } else {

@@ -27,7 +27,7 @@ use paths::PathTree;
 
 use crate::host::Host;
 use crate::matches::Match;
-use crate::request::Request;
+use crate::request::{ReadOnce, Request};
 use crate::route::{CompiledRoute, Rule};
 use crate::wire;
 
@@ -188,8 +188,9 @@ impl<T: Clone> Router<T> {
     fn find_as_is(&self, request: &impl Request) -> Option<Found<'_, T>> {
         let listener = self.listener(request.socket(), request.host())?;
         let hosts = self.attached.get(listener.name.as_str())?;
+        let asked = ReadOnce::new(request);
         hosts.tiers(request.host()).find_map(|(_, paths)| {
-            first_that_holds(paths, request).map(|candidate| Found {
+            first_that_holds(paths, &asked).map(|candidate| Found {
                 listener,
                 rule: &candidate.rule,
                 match_index: candidate.match_index,

@@ -170,6 +170,10 @@ fn query_parameters_are_compared_decoded_and_the_first_counts() {
     ];
     for (target, expected) in cases {
         assert_eq!(rule(&router, &Ask::get("h", target)), expected, "{target}");
+        // A long query is read in another way.
+        let mark = if target.contains('?') { "&" } else { "?" };
+        let longer = format!("{target}{mark}{}", "o%74her=1&&o&".repeat(50));
+        assert_eq!(rule(&router, &Ask::get("h", &longer)), expected, "{longer}");
     }
 }
 

@@ -318,6 +318,21 @@ fn a_path_of_many_slashes_costs_little() {
 }
 
 #[test]
+fn a_query_is_read_once_for_all_matches() {
+    let rules: Vec<_> = (0..1000)
+        .map(|n| format!(r#"{{"matches": [{{"query": [{{"name": "q{n}", "value": "1"}}]}}]}}"#))
+        .collect();
+    let [one, all] = [1, 1000].map(|count| {
+        let router = one_listener(&[("a", &format!("[{}]", rules[..count].join(",")))]);
+        let target = format!("/?{}", "%61=b&".repeat(5000));
+        let started = std::time::Instant::now();
+        assert_eq!(rule(&router, &Ask::get("h", &target)), "");
+        started.elapsed()
+    });
+    assert!(all < 100 * one, "{one:?} for one match, {all:?} for a thousand");
+}
+
+#[test]
 fn looking_up_and_dropping_fit_into_a_small_stack() {
     let rules: Vec<_> = (0..500)
         .map(|depth| {
