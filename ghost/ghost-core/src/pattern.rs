@@ -1,29 +1,48 @@
 //! Regular expressions of matches.
 //!
-//! A [`Pattern`] takes linear time, works on bytes and holds for the whole value only.
+//! A [`Pattern`] takes linear time, works on bytes and holds for the whole value only. Tenants
+//! write patterns and clients the values, so the time for one byte is bounded too: it may
+//! grow with the size of a small pattern; a larger one has to become a table that takes one
+//! step for each byte, or else it is refused.
+//!
 //! Classes such as `\d` and `\w` are ASCII and `.` is any byte but a newline, as `(?-u)`
 //! says: that keeps a compiled pattern small. `(?u)` in a pattern turns Unicode on.
 
 use std::fmt;
+use std::sync::Arc;
 
+use regex_automata::dfa::{dense, Automaton as _, StartKind};
 use regex_automata::meta;
-use regex_automata::nfa::thompson::WhichCaptures;
+use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Hir, Look};
 
-/// Bounds what one pattern may take in memory, since tenants write patterns.
+/// Bounds what one pattern may take in memory.
 const SIZE_LIMIT: usize = 1 << 20;
+/// Bounds what making a table may take, in memory and so in time: some 25 ms.
+const EFFORT_LIMIT: usize = 512 << 10;
+/// About 60 states. Where all of them are alive, 32 KB take some 10 ms.
+const SMALL: usize = 2 << 10;
 /// Lazy DFAs cache states per thread; the default of 2 MiB would be per pattern.
 const CACHE_LIMIT: usize = 64 << 10;
+
+const TOO_MANY_STATES: &str =
+    "its repetitions or classes make too many states when compiled; use fewer, or smaller ones";
 
 /// A compiled regular expression that must match the whole value.
 #[derive(Clone)]
 pub struct Pattern {
     source: Box<str>,
     literal_prefix: Box<[u8]>,
-    regex: meta::Regex,
+    machine: Machine,
+}
+
+#[derive(Clone)]
+enum Machine {
+    Small(meta::Regex),
+    Table(Arc<dense::DFA<Vec<u32>>>),
 }
 
 /// Why a regular expression is refused, in one line.
@@ -55,27 +74,25 @@ impl Pattern {
         // Joined as syntax trees: in text, a pattern such as "a)|(b" could break out of
         // its parentheses.
         let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
-        let regex = meta::Builder::new()
-            .configure(
-                meta::Config::new()
-                    .utf8_empty(false)
-                    // Nobody asks where a group matched. A full DFA would make building
-                    // seven times as long and matching no faster.
-                    .which_captures(WhichCaptures::None)
-                    .dfa(false)
-                    .nfa_size_limit(Some(SIZE_LIMIT))
-                    .hybrid_cache_capacity(CACHE_LIMIT),
-            )
-            .build_from_hir(&whole)
-            .map_err(|error| too_large(source, &error))?;
-        Ok(Self { source: source.into(), literal_prefix, regex })
+        let machine = match small(&whole) {
+            Some(regex) => Machine::Small(regex),
+            None => Machine::Table(Arc::new(table(&whole).map_err(|why| too_large(source, &why))?)),
+        };
+        Ok(Self { source: source.into(), literal_prefix, machine })
     }
 
     /// Whether it matches the whole of `value`.
     #[must_use]
     pub fn matches(&self, value: &[u8]) -> bool {
-        value.starts_with(&self.literal_prefix)
-            && self.regex.is_match(Input::new(value).anchored(Anchored::Yes))
+        if !value.starts_with(&self.literal_prefix) {
+            return false;
+        }
+        let input = Input::new(value).anchored(Anchored::Yes).earliest(true);
+        match &self.machine {
+            Machine::Small(regex) => regex.is_match(input),
+            // It fails only for bytes that it was told to give up at: there are none.
+            Machine::Table(table) => matches!(table.try_search_fwd(&input), Ok(Some(_))),
+        }
     }
 
     /// What it was made from.
@@ -111,15 +128,49 @@ fn parse(source: &str) -> Result<Hir, PatternError> {
     })
 }
 
+/// None if it is not a small one.
+fn small(whole: &Hir) -> Option<meta::Regex> {
+    let config = meta::Config::new()
+        .utf8_empty(false)
+        // Nobody asks where a group matched. A table would make building seven times as
+        // long and matching no faster.
+        .which_captures(WhichCaptures::None)
+        .dfa(false)
+        .nfa_size_limit(Some(SMALL))
+        .hybrid_cache_capacity(CACHE_LIMIT);
+    meta::Builder::new().configure(config).build_from_hir(whole).ok()
+}
+
+/// The table of a pattern, or why there is none.
+///
+/// Only a size is to be expected as a reason, and `(?u)\b`, which tables can't have.
+fn table(whole: &Hir) -> Result<dense::DFA<Vec<u32>>, String> {
+    let states = thompson::Config::new()
+        .utf8(false)
+        .which_captures(WhichCaptures::None)
+        .nfa_size_limit(Some(SIZE_LIMIT));
+    let states = thompson::Compiler::new().configure(states).build_from_hir(whole);
+    let states = states.map_err(|_| TOO_MANY_STATES)?;
+    let table = dense::Config::new()
+        .start_kind(StartKind::Anchored)
+        .accelerate(false)
+        .dfa_size_limit(Some(SIZE_LIMIT))
+        .determinize_size_limit(Some(EFFORT_LIMIT));
+    let table = dense::Builder::new().configure(table).build_from_nfa(&states);
+    table.map_err(|error| {
+        if error.is_size_limit_exceeded() {
+            TOO_MANY_STATES.to_owned()
+        } else {
+            error.to_string()
+        }
+    })
+}
+
 fn literal_prefix(hir: &Hir) -> Box<[u8]> {
     let literals = Extractor::new().extract(hir);
     literals.longest_common_prefix().unwrap_or_default().into()
 }
 
-fn too_large(source: &str, error: &meta::BuildError) -> PatternError {
-    let why = match error.size_limit() {
-        Some(limit) => format!("it takes more than {limit} bytes when compiled"),
-        None => error.to_string(),
-    };
+fn too_large(source: &str, why: &str) -> PatternError {
     PatternError(format!("the regular expression \"{source}\" is too large: {why}"))
 }

@@ -61,3 +61,40 @@ fn a_refusal_says_what_and_where() {
 fn a_pattern_takes_linear_time() {
     assert!(!matches("(a+)+b", "a".repeat(100_000).as_bytes()));
 }
+
+#[test]
+fn a_large_pattern_takes_no_longer_than_a_small_one() {
+    let value = "a".repeat(32 << 10);
+    for pattern in [".*[a-z]{1,300}x", "(?u).*\\w{1,5}x", ".*[a-z]{1,64}(-[a-z]{1,64})*x"] {
+        let pattern = Pattern::new(pattern).unwrap();
+        let started = std::time::Instant::now();
+        assert!(!pattern.matches(value.as_bytes()));
+        assert!(pattern.matches([value.as_bytes(), b"x"].concat().as_slice()));
+        // A step for each state and byte would be seconds.
+        assert!(started.elapsed() < std::time::Duration::from_millis(250), "{pattern:?}");
+    }
+    for pattern in [".*[a-z]{1,3000}x", ".*1.{60}2", "(?u)(\\w{1,20}x){20}"] {
+        assert!(
+            validate_regex(pattern).unwrap_err().to_string().contains("too large"),
+            "{pattern}"
+        );
+    }
+}
+
+#[test]
+fn a_large_pattern_means_the_same() {
+    let words: Vec<_> = (0..300).map(|n| format!("word-{n}")).collect();
+    let all = words.join("|");
+    assert!(words.iter().all(|word| matches(&all, word.as_bytes())));
+    assert!(!matches(&all, b"word-300") && !matches(&all, b"word-29x") && !matches(&all, b""));
+    let [hexadecimal, any, maybe] = ["[0-9a-f]{200}", "(?s-u).{100}", "(?i)(a{100})?"];
+    for (length, holds) in [(199, false), (200, true), (201, false)] {
+        assert_eq!(matches(hexadecimal, "f".repeat(length).as_bytes()), holds);
+    }
+    assert!(matches(any, &[0xff; 100]) && matches(any, &[b'\n'; 100]) && !matches(any, b""));
+    assert!(matches(maybe, b"") && matches(maybe, &[b'A'; 100]) && !matches(maybe, b"a"));
+    assert!(!matches(
+        &format!("(?m){}$", "a".repeat(200)),
+        format!("{}\nb", "a".repeat(200)).as_bytes()
+    ));
+}
