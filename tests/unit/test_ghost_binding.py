@@ -120,6 +120,14 @@ def test_what_ghost_answers_with_400_is_refused(url: str) -> None:
         explain(url)
 
 
+def test_what_no_rule_is_asked_about_is_refused() -> None:
+    with pytest.raises(ValueError, match="CONNECT is not served: 405"):
+        explain("http://cafe.example.com/tea", method="CONNECT")
+    with pytest.raises(ValueError, match="malformed: 400"):
+        explain("*", headers=(("Host", "cafe.example.com"),))
+    assert explain("*", method="OPTIONS", headers=(("Host", "cafe.example.com"),))["target"] == "*"
+
+
 def test_shard_takes_the_place_of_its_number() -> None:
     router = _ghost.Router()
     router.update(msgspec.json.encode(EVERY_FIELD))

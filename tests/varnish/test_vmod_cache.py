@@ -41,9 +41,7 @@ def adding(name: str, value: str) -> wire.Filters:
 @pytest.mark.parametrize("first", ["1", "2"])
 @pytest.mark.parametrize("of_backend", [False, True])
 def test_matches_that_rewrite_differently_share_no_object(lab, tea, first, of_backend):
-    deep = wire.Match(
-        path=wire.PathMatch(type="prefix", value="/a/b"), headers=(wire.ValueMatch(name="x", value="1"),)
-    )
+    deep = wire.Match(path=wire.PathMatch(type="prefix", value="/a/b"), headers=(wire.ValueMatch(name="x", value="1"),))
     filters = {} if of_backend else {"filters": PREFIX}
     service = backend("tea", filters=PREFIX if of_backend else None)
     lab.reload(Config([route("r", to(service, matches=[deep, prefix("/a")], **filters))], {"tea": [tea]}))

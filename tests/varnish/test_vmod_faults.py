@@ -146,9 +146,7 @@ def test_a_panic_while_a_body_is_watched_is_one_failed_request(tea):
 def test_an_endpoint_may_go_after_a_panic(tea, coffee, entry, status):
     """A connection that was never finished would bring the child down with its endpoint."""
     routes = [route("any", to(backend("tea")))]
-    with Lab(
-        Config(routes, {"tea": [tea]}), vmod=PANICKING, environment={"GHOST_TEST_PANIC": entry}
-    ) as lab:
+    with Lab(Config(routes, {"tea": [tea]}), vmod=PANICKING, environment={"GHOST_TEST_PANIC": entry}) as lab:
         child = lab.child
         assert [lab.get().status for _ in range(3)] == [status] * 3
         lab.reload(Config(routes, {"tea": [coffee]}))
