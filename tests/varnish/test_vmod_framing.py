@@ -3,6 +3,9 @@
 import socket
 from collections.abc import Sequence
 
+import h2.config
+import h2.connection
+import h2.events
 import pytest
 
 from varnish.ghostlab import Config, Lab, backend, route, to
@@ -22,16 +25,35 @@ def send(lab: Lab, headers: Sequence[str]) -> bytes:
         return connection.recv(65536)[9:12]
 
 
+def send_http2(lab: Lab, headers: Sequence[str]) -> bytes:
+    """Send a POST without a length, and return the status."""
+    talk = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="latin-1"))
+    talk.initiate_connection()
+    pseudo = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")]
+    lines = [tuple(line.lower().split(": ")) for line in headers if not line.startswith("Host")]
+    talk.send_headers(1, pseudo + lines)
+    talk.send_data(1, b"GET / ", end_stream=True)
+    with socket.create_connection(("127.0.0.1", lab.ports["http-80"]), timeout=20) as connection:
+        while True:
+            connection.sendall(talk.data_to_send())
+            for event in talk.receive_data(connection.recv(65536)):
+                if isinstance(event, h2.events.ResponseReceived):
+                    return dict(event.headers)[":status"].encode()
+                if isinstance(event, h2.events.StreamReset | h2.events.ConnectionTerminated):
+                    return b"400"
+
+
+@pytest.mark.parametrize("sent", [send, send_http2])
 @pytest.mark.parametrize("rule", [{}, {"filters": FIVE_MORE}], ids=["plain", "with more"])
 @pytest.mark.parametrize("reserved", [0, 6])
-def test_however_many_headers_the_body_has_its_frame(serve, rule, reserved):
+def test_however_many_headers_the_body_has_its_frame(serve, sent, rule, reserved):
     """The client fills the table of 64 lines; some of them are taken out again."""
     with Scripted(answer()) as origin:
         lab = serve(origin, **rule)
         statuses = []
         for count in range(45, 66):
             names = [f"X-Gateway-{n}" for n in range(reserved)] + [f"X-{n}" for n in range(count - reserved)]
-            statuses.append(send(lab, ["Host: a", *(f"{name}: v" for name in names)]))
+            statuses.append(sent(lab, ["Host: a", *(f"{name}: v" for name in names)]))
         assert statuses[0] == b"200"
         assert set(statuses) <= {b"200", b"400", b"500", b"503"}
         assert statuses == sorted(statuses, key=lambda status: status != b"200")
