@@ -17,14 +17,18 @@ pub struct Timeouts {
     pub request: Option<Duration>,
     /// One attempt.
     pub backend_request: Option<Duration>,
+    /// Whether the rule says anything about it, if only that there is no limit: varnishd's
+    /// own limits are for those that say nothing.
+    pub said: bool,
 }
 
 impl Timeouts {
     pub(crate) fn new(source: Option<&wire::Timeouts>) -> Self {
-        let limit = |millis: u64| (millis > 0).then_some(Duration::from_millis(millis));
+        let limit = |millis: Option<u64>| millis.filter(|&it| it > 0).map(Duration::from_millis);
         source.map_or_else(Self::default, |source| Self {
             request: limit(source.request),
             backend_request: limit(source.backend_request),
+            said: source.request.or(source.backend_request).is_some(),
         })
     }
 }

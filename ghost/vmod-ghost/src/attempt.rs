@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::director::methods_of;
 use crate::drain;
 use crate::native::Native;
-use crate::patience::Waits;
+use crate::patience::{End, Waits};
 use crate::sys::{self, Ctx};
 
 /// Bytes of one or more attempts.
@@ -64,13 +64,13 @@ impl Attempts {
         }
     }
 
-    /// Fetch from one endpoint, until this moment at most.
-    pub fn run(&mut self, native: &Native, until: Option<Instant>) -> Ended {
+    /// Fetch from one endpoint, until then at most.
+    pub fn run(&mut self, native: &Native, end: End) -> Ended {
         // SAFETY: the busyobj is this thread's, and gethdrs is called as Varnish itself
         // calls it: without a connection open, with an empty beresp.
         unsafe {
             let Some(get_headers) = methods_of(native.raw()).gethdrs else { return Ended::Unsent };
-            let waits = Waits::begin(self.ctx, until);
+            let waits = Waits::begin(self.ctx, end);
             (*self.bo).acct = mem::zeroed();
             let answered = get_headers(self.ctx, native.raw()) == 0;
             let bytes = (*self.bo).acct;

@@ -101,8 +101,9 @@ impl<'r> Course<'r> {
 
     /// Ask one endpoint.
     fn ask(&mut self, native: &Native, round: &mut Round<'_>) -> Next {
-        let until = self.patience.end_of_attempt();
-        let ended = self.attempts.run(native, until);
+        let end = self.patience.end_of_attempt();
+        let ended = self.attempts.run(native, end);
+        let until = end.moment();
         round.note(ended);
         match ended {
             Ended::Answered(status) => {

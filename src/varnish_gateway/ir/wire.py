@@ -115,10 +115,13 @@ class Cors(Wire, frozen=True):
 
 
 class Timeouts(Wire, frozen=True):
-    """Milliseconds for everything that a request takes, and for one attempt of it; 0 is no limit."""
+    """Milliseconds for everything that a request takes, and for one attempt of it.
 
-    request: int = 0
-    backend_request: int = 0
+    0 is no limit, not even varnishd's own; where neither is said, those hold.
+    """
+
+    request: int | None = None
+    backend_request: int | None = None
 
 
 class Retry(Wire, frozen=True):

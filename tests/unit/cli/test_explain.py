@@ -145,6 +145,11 @@ def test_time_outs_retries_and_cors(explain_shop):
     ]
 
 
+def test_no_limit(explain_shop, monkeypatch):
+    monkeypatch.setitem(globals(), "SHOP", SHOP.replace("request: 10s, backendRequest: 500ms", "request: 0s"))
+    assert "Time-outs  no limit for the request" in explain_shop("PUT", "http://a:8080/orders")
+
+
 def test_a_preflight(explain_shop):
     headers = ["-H", "Origin: https://a.org", "-H", "Access-Control-Request-Method: PUT"]
     lines = explain_shop("OPTIONS", "http://a:8080/orders", *headers)

@@ -17,12 +17,15 @@ fn retry(backoff: u64) -> Retry {
 }
 
 #[test]
-fn zero_is_no_limit() {
+fn zero_is_no_limit_and_not_the_same_as_nothing() {
     assert_eq!(rule("{}").timeouts, Timeouts::default());
-    assert_eq!(
-        rule(r#"{"timeouts": {"request": 0, "backendRequest": 0}}"#).timeouts,
-        Timeouts::default()
-    );
+    assert_eq!(rule(r#"{"timeouts": {}}"#).timeouts, Timeouts::default());
+    let unlimited = Timeouts { said: true, ..Timeouts::default() };
+    for zero in
+        [r#""request": 0"#, r#""backendRequest": 0"#, r#""request": 0, "backendRequest": 0"#]
+    {
+        assert_eq!(rule(&format!(r#"{{"timeouts": {{{zero}}}}}"#)).timeouts, unlimited);
+    }
     let limits = rule(r#"{"timeouts": {"request": 1500, "backendRequest": 1}}"#).timeouts;
     assert_eq!(limits.request, Some(Duration::from_millis(1500)));
     assert_eq!(limits.backend_request, Some(Duration::from_millis(1)));
