@@ -23,11 +23,11 @@ pub type Bytes = sys::acct_bereq;
 pub enum Ended {
     /// A response with this status has begun.
     Answered(u16),
-    /// No connection came about, so the endpoint has seen nothing.
+    /// No connection came about, so the endpoint has seen nothing, and nothing is lost.
     Unsent,
     /// The same, because time was up.
     Unreachable,
-    /// The endpoint may have seen the request, and broke the connection off.
+    /// The endpoint may have seen the request, or its body is gone, and the connection broke.
     Broken,
     /// The same, but time was up.
     TimedOut,
@@ -78,7 +78,9 @@ impl Attempts {
                 add(&mut (*self.bo).acct, &self.earlier);
                 Ended::Answered((*(*self.bo).beresp).status)
             } else {
-                let ended = waits.failure(self.ctx, bytes.bereq_hdrbytes > 0);
+                // A body that was read for this attempt is gone, if none of it was written.
+                let sent = bytes.bereq_hdrbytes > 0 || !self.can_repeat();
+                let ended = waits.failure(self.ctx, sent);
                 add(&mut self.earlier, &bytes);
                 self.put_back();
                 ended
