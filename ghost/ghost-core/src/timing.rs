@@ -10,6 +10,9 @@ const IDEMPOTENT: [&[u8]; 6] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b
 /// Pauses grow up to this, unless the first one is longer.
 const LONGEST_GROWN_PAUSE: Duration = Duration::from_secs(1);
 
+/// After so much time in pauses no other is begun: each holds threads of varnishd.
+const MOST_PAUSES: Duration = Duration::from_secs(60);
+
 /// How long a request may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
@@ -37,8 +40,7 @@ impl Timeouts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
     codes: Box<[u16]>,
-    /// So many times at most.
-    pub attempts: u32,
+    attempts: u32,
     backoff: Duration,
 }
 
@@ -55,6 +57,12 @@ impl Retry {
     #[must_use]
     pub fn wants_another_than(&self, status: u16) -> bool {
         self.codes.contains(&status)
+    }
+
+    /// Whether there may be another repetition after `made`, with so much time in pauses.
+    #[must_use]
+    pub fn goes_on_after(&self, made: u32, paused: Duration) -> bool {
+        made < self.attempts && paused < MOST_PAUSES
     }
 
     /// How long to wait before the repetition after `made` others: twice as long each time,

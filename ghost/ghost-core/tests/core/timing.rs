@@ -32,9 +32,21 @@ fn zero_is_no_limit_and_not_the_same_as_nothing() {
 }
 
 #[test]
+fn a_retry_is_one_of_few_and_not_after_a_minute_of_pauses() {
+    let rule = rule(r#"{"retry": {"attempts": 3, "backoff": 30000}}"#);
+    let goes_on = |made, seconds| {
+        let retry = rule.retry.as_ref().unwrap();
+        retry.goes_on_after(made, Duration::from_secs(seconds))
+    };
+    assert!(goes_on(0, 0) && goes_on(2, 59));
+    assert!(!goes_on(3, 0) && !goes_on(2, 60));
+    assert!(retry(25).goes_on_after(0, Duration::ZERO));
+    assert!(!retry(25).goes_on_after(1, Duration::ZERO));
+}
+
+#[test]
 fn codes_and_methods() {
     let retry = retry(25);
-    assert_eq!(retry.attempts, 1);
     assert_eq!(
         [200, 500, 502, 503].map(|status| retry.wants_another_than(status)),
         [false, true, false, true]
