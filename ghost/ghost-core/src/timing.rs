@@ -10,8 +10,8 @@ const IDEMPOTENT: [&[u8]; 6] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b
 /// Pauses grow up to this, unless the first one is longer.
 const LONGEST_GROWN_PAUSE: Duration = Duration::from_secs(1);
 
-/// After so much time in pauses no other is begun: each holds threads of varnishd.
-const MOST_PAUSES: Duration = Duration::from_secs(60);
+/// After so many seconds in pauses no other is begun: each holds threads of varnishd.
+const MOST_PAUSES: u64 = 60;
 
 /// How long a request may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Retry {
     /// Whether there may be another repetition after `made`, with so much time in pauses.
     #[must_use]
     pub fn goes_on_after(&self, made: u32, paused: Duration) -> bool {
-        made < self.attempts && paused < MOST_PAUSES
+        made < self.attempts && paused.as_secs() < MOST_PAUSES
     }
 
     /// How long to wait before the repetition after `made` others: twice as long each time,
