@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 PARENTS: Mapping[tuple[str, str], type[api.Object]] = {
     (GROUP, kind.kind): kind for kind in (api.Gateway, api.ListenerSet)
 }
-TOO_LARGE = wire.Rule(status=500)
+TOO_LARGE = wire.Rule(matches=(wire.Match(path=wire.PathMatch(type="regex", value=".*")),), status=500)
+"""As a regex it ranks below every other path, lest it takes what other routes of its hostnames have."""
 
 _encode = json.Encoder().encode
 
