@@ -1,7 +1,10 @@
 """Which hostnames of a route hold on a listener.
 
 In:   a listener's hostname ("*" is any) and those of a route.
-Out:  the intersection, in the route's order; empty where they have nothing in common.
+Out:  those of the route that meet the listener's, in its order; empty where there are none.
+
+They are not cut down to the listener's: the listener is chosen by the host before any route is
+looked at, and which of two routes goes first is decided by the hostnames that they have themselves.
 """
 
 from collections.abc import Sequence
@@ -14,18 +17,10 @@ def normal(hostname: str | None) -> str:
     return hostname.lower() if hostname else ANY
 
 
-def intersect(listener: str, route: Sequence[str]) -> tuple[str, ...]:
-    """Return the hostnames that both a listener and a route take."""
-    if not route:
-        return (listener,)
-    common = (_narrower(listener, normal(hostname)) for hostname in route)
-    return tuple(dict.fromkeys(hostname for hostname in common if hostname is not None))
-
-
-def _narrower(one: str, other: str) -> str | None:
-    if covers(one, other):
-        return other
-    return one if covers(other, one) else None
+def meeting(listener: str, route: Sequence[str]) -> tuple[str, ...]:
+    """Return the hostnames of a route that have hosts in common with a listener's."""
+    own = dict.fromkeys(map(normal, route)) or (ANY,)
+    return tuple(hostname for hostname in own if covers(listener, hostname) or covers(hostname, listener))
 
 
 def covers(wide: str, narrow: str) -> bool:

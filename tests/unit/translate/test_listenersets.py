@@ -153,7 +153,7 @@ def test_a_route_names_the_set_or_the_gateway():
     assert attached == {
         "both": {"http": ("*",), "default/set/two": ("*",)},
         "gateway": {"http": ("*",)},
-        "port": {"default/set/one": ("a.com",)},
+        "port": {"default/set/one": ("*",)},
     }
     assert {each.name: each.attached_routes for each in delta.statuses[SET].listeners} == {"one": 1, "two": 1}
     assert {each.name: each.attached_routes for each in delta.statuses[GW].listeners} == {"http": 2}
