@@ -19,8 +19,10 @@ Applied = ir.GatewayStatus | ir.GatewayClassStatus | ir.ListenerSetStatus
 
 PASSING = ("Pending", "AddressNotAssigned", "ParentNotProgrammed")
 """Reasons that are a matter of time, or said elsewhere, not of something that is wrong."""
-NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "OverlappingTLSConfig", "PartiallyInvalid")
-"""Conditions that are bad when they are true."""
+NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "PartiallyInvalid")
+"""Conditions that are bad when they are true. OverlappingTLSConfig is none: it is a hint, and all is served."""
+ONLY_TRUE = frozenset({"InsecureFrontendValidationMode", "OverlappingTLSConfig"})
+"""Conditions of ours that are not there when they don't hold."""
 NOTHING = ir.RouteStatus(())
 
 
@@ -100,7 +102,7 @@ def _timed_parent(entry: Document, ours: Sequence[Document], now: str) -> Docume
 
 
 def _holds(live: Document, wanted: Document) -> bool:
-    """Whether the stored status has all that is wanted; conditions of others are not our business."""
+    """Whether the stored status has all that is wanted, and no more of ours; conditions of others are theirs."""
     return all(_same(live.get(name), value) for name, value in wanted.items())
 
 
@@ -115,7 +117,8 @@ def _same(live: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON
         return stored.keys() == {one["name"] for one in wanted} and all(_holds(stored[o["name"]], o) for o in wanted)
     if isinstance(wanted, list) and wanted and "type" in wanted[0] and "status" in wanted[0]:  # conditions, by type
         stored = {one.get("type"): one for one in live or ()}
-        return all(stored.get(one["type"]) == one for one in wanted)
+        left = ONLY_TRUE.intersection(stored).difference(one["type"] for one in wanted)
+        return not left and all(stored.get(one["type"]) == one for one in wanted)
     return bool((live or None) == (wanted or None))
 
 

@@ -39,6 +39,15 @@ def conflicted(problem: Problem | None, generation: int) -> Condition:
     return Condition("Conflicted", "True", problem.reason, problem.message, generation)
 
 
+def overlapping(port: int, hostname: str, generation: int) -> Condition:
+    """Return the condition of a listener whose hostname overlaps with that of another one on its port."""
+    message = (
+        f"another listener on port {port} has a hostname that overlaps with this one's ({hostname}); a client that "
+        "reuses a connection of one of them for a host of the other is answered with 421"
+    )
+    return Condition("OverlappingTLSConfig", "True", "OverlappingHostnames", message, generation)
+
+
 def unprogrammed(problem: Problem | None, generation: int) -> Condition:
     """Return Programmed, as far as it can be known before something is served."""
     if problem is None:

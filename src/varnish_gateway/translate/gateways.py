@@ -19,7 +19,7 @@ from varnish_gateway.translate.conditions import Problem, positive, unprogrammed
 from varnish_gateway.translate.grants import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from varnish_gateway.api import Key
     from varnish_gateway.api.gateway_networking import Frontend, RouteNamespaces
@@ -113,10 +113,12 @@ def claims_of(key: Key, found: Draft | None) -> dict[Key, Claim]:
     return owners.claims_of(found.listeners, key, Claim(FIRST, key), on_a_machine)
 
 
-def status_of(gateway: Settled, attached: Mapping[str, int], listener_sets: int) -> ir.GatewayStatus:
+def status_of(
+    gateway: Settled, attached: Mapping[str, int], listener_sets: int, overlapping: Collection[str]
+) -> ir.GatewayStatus:
     """Return the status of a Gateway, with Programmed left open where something is served.
 
-    ``listener_sets`` says how many ListenerSets are accepted.
+    ``listener_sets`` says how many ListenerSets are accepted; ``overlapping`` are ids of listeners.
     """
     generation = gateway.draft.generation
     refused = gateway.draft.refused or (None if listener_sets else owners.none_served(gateway.listeners))
@@ -126,7 +128,10 @@ def status_of(gateway: Settled, attached: Mapping[str, int], listener_sets: int)
         addresses=(),
         conditions=(accepted, unprogrammed(unusable, generation), _resolved(gateway), *_insecure(gateway)),
         listeners=tuple(
-            listeners.status_of(listener, attached.get(listener.name, 0), generation) for listener in gateway.listeners
+            listeners.status_of(
+                listener, attached.get(listener.name, 0), generation, overlaps=listener.id in overlapping
+            )
+            for listener in gateway.listeners
         ),
         attached_listener_sets=listener_sets or UNSET,
     )

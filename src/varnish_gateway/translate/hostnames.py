@@ -1,4 +1,4 @@
-"""Which hostnames of a route hold on a listener.
+"""Which hostnames of a route hold on a listener, and which hostnames cover others.
 
 In:   a listener's hostname ("*" is any) and those of a route.
 Out:  those of the route that meet the listener's, in its order; empty where there are none.
@@ -7,7 +7,7 @@ They are not cut down to the listener's: the listener is chosen by the host befo
 looked at, and which of two routes goes first is decided by the hostnames that they have themselves.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 ANY = "*"
 
@@ -26,3 +26,11 @@ def meeting(listener: str, route: Sequence[str]) -> tuple[str, ...]:
 def covers(wide: str, narrow: str) -> bool:
     """Return whether every name that narrow takes is taken by wide. "*." spans many labels."""
     return wide in (ANY, narrow) or (wide.startswith("*.") and narrow.removeprefix("*").endswith(wide[1:]))
+
+
+def wider(hostname: str) -> Iterator[str]:
+    """Yield every other hostname that covers this one, the narrowest first."""
+    labels = hostname.removeprefix("*.").split(".")
+    yield from ("*." + ".".join(labels[at:]) for at in range(1, len(labels)))
+    if hostname != ANY:
+        yield ANY

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from varnish_gateway.api.gateway_networking import RouteGroupKind, RouteNamespaces
 from varnish_gateway.ir import ListenerStatus, RouteKind, wire
 from varnish_gateway.translate import hostnames
-from varnish_gateway.translate.conditions import Problem, conflicted, positive, unprogrammed
+from varnish_gateway.translate.conditions import Problem, conflicted, overlapping, positive, unprogrammed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -104,7 +104,7 @@ def to_wire(listener: Listener) -> wire.Listener:
     )
 
 
-def status_of(listener: Listener, attached_routes: int, generation: int) -> ListenerStatus:
+def status_of(listener: Listener, attached_routes: int, generation: int, *, overlaps: bool = False) -> ListenerStatus:
     """Return the status of a listener, with Programmed left open where it is served."""
     invalid = listener.conflict or (
         Problem("Invalid", listener.refused.message) if listener.refused else listener.unserved
@@ -118,6 +118,7 @@ def status_of(listener: Listener, attached_routes: int, generation: int) -> List
             unprogrammed(invalid, generation),
             positive("ResolvedRefs", listener.unresolved, generation),
             conflicted(listener.conflict, generation),
+            *((overlapping(listener.port, listener.hostname, generation),) if overlaps else ()),
         ),
     )
 

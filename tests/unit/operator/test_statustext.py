@@ -139,6 +139,17 @@ def test_a_count_of_listener_sets_that_are_gone_is_taken_back():
     assert applied_status(gateway(), stored(taken_back), NOW) is None
 
 
+def test_a_condition_that_is_only_there_while_it_holds_is_taken_back():
+    """A ListenerSet that went can be the reason, so the generation stays."""
+    overlapping = Condition("OverlappingTLSConfig", "True", "OverlappingHostnames", "why", 1)
+    listener = ListenerStatus("http", KINDS, 0, (accepted(), overlapping))
+    written = applied_status(structs.replace(gateway(), listeners=(listener,)), b"null", NOW)
+    assert faults(written) == [], "it is a hint: everything is served"
+    taken_back = applied_status(gateway(), stored(written), NOW)
+    assert [each["type"] for each in taken_back["listeners"][0]["conditions"]] == ["Accepted"]
+    assert applied_status(gateway(), stored(taken_back), NOW) is None
+
+
 def test_a_listener_set_that_waits_for_its_gateway_is_nothing_to_complain_about():
     waiting = Condition("Programmed", "False", "ParentNotProgrammed", "no address yet", 1)
     status = ListenerSetStatus((accepted(), waiting), ())
