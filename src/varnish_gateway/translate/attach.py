@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from varnish_gateway.api.gateway_networking import GROUP
 from varnish_gateway.translate import hostnames, namespaces
-from varnish_gateway.translate.conditions import Problem
+from varnish_gateway.translate.conditions import Problem, listed
 
 if TYPE_CHECKING:
     from varnish_gateway.api import HTTPRoute, Key
@@ -54,7 +54,7 @@ def attach(route: HTTPRoute, ref: ParentReference, parent: Parent, view: View) -
         if (common := hostnames.meeting(listener.hostname, route.spec.hostnames))
     )
     if not attached:
-        own = ", ".join(listener.hostname for listener in allowing)
+        own = listed([listener.hostname for listener in allowing], ", ")
         return Problem(
             "NoMatchingListenerHostname", f"none of the route's hostnames is within those of listeners: {own}"
         )
@@ -77,4 +77,4 @@ def _asked(ref: ParentReference) -> str:
 def _refusal(named: list[Listener], route: HTTPRoute) -> str:
     forbidden = f"allowedRoutes permits no {route.kind} from namespace {route.metadata.namespace}"
     whys = (listener.refused.message if listener.refused and not listener.kinds else forbidden for listener in named)
-    return "; ".join(f"listener {listener.name}: {why}" for listener, why in zip(named, whys, strict=True))
+    return listed([f"listener {listener.name}: {why}" for listener, why in zip(named, whys, strict=True)])
