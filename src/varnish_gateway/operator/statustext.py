@@ -23,6 +23,8 @@ NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "PartiallyInvalid")
 """Conditions that are bad when they are true. OverlappingTLSConfig is none: it is a hint, and all is served."""
 ONLY_TRUE = frozenset({"InsecureFrontendValidationMode", "OverlappingTLSConfig"})
 """Conditions of ours that are not there when they don't hold."""
+OF_PARENTS = ("Accepted", "ResolvedRefs", "PartiallyInvalid")
+"""Conditions that we state of a route at one of its parents; what else is there is others'."""
 NOTHING = ir.RouteStatus(())
 
 
@@ -98,7 +100,9 @@ def _timed_listener(listener: Document, live: Sequence[Document] | None, now: st
 
 def _timed_parent(entry: Document, ours: Sequence[Document], now: str) -> Document:
     known = next((one for one in ours if one.get("parentRef") == entry["parentRef"]), {})
-    return {**entry, "conditions": _timed(entry["conditions"], known.get("conditions"), now)}
+    live = known.get("conditions") or []
+    others = [condition for condition in live if condition.get("type") not in OF_PARENTS]
+    return {**entry, "conditions": [*_timed(entry["conditions"], live, now), *others]}
 
 
 def _holds(live: Document, wanted: Document) -> bool:

@@ -111,6 +111,16 @@ def test_a_route_status_that_is_stored_already_is_not_written():
     assert route_status(route("ours"), live, is_ours, NOW) is None
 
 
+def test_conditions_of_others_in_our_own_entry_stay():
+    theirs = {"type": "special.io/SomeField", "status": "False", "reason": "Theirs", "message": "", "x": "as it is"}
+    (entry,) = route_status(route("ours"), b"", is_ours, EARLIER)["parents"]
+    partly = {"type": "PartiallyInvalid", "status": "True", "reason": "UnsupportedValue", "message": "was"}
+    live = {"parents": [{**entry, "conditions": [theirs, *entry["conditions"], partly]}]}
+    written = route_status(route("ours"), stored(live), is_ours, NOW)
+    assert written["parents"][0]["conditions"] == [*entry["conditions"], theirs], "ours, without what holds no more"
+    assert route_status(route("ours"), stored(written), is_ours, NOW) is None
+
+
 def test_entries_of_ours_that_are_not_wanted_any_more_go():
     live = {"parents": [*route_status(route("a", "b"), b"", is_ours, EARLIER)["parents"], FOREIGN]}
     written = route_status(route("b"), stored(live), is_ours, NOW)
