@@ -28,10 +28,10 @@ SERVED = ("HTTP", "HTTPS")
 NO_AUTHORITY = "NoValidCACertificate"
 OPTIONS = "gateway.varnish-software.com"
 """TLS options of ours would begin with it; there are none."""
-_FAMILIES = {"HTTP": "cleartext", "HTTPS": "TLS", "TLS": "TLS"}
+_FAMILIES = {"HTTP": "cleartext", "HTTPS": "TLS"}
 """Protocols that can share a port with others of their family only."""
-_ALONE = {"TCP": "TCP"}
-"""Protocols that we don't serve, and that could not share a port with those above."""
+_UNSERVED = {"TLS": "TLS", "TCP": "TCP"}
+"""Protocols that we don't serve: they take nothing from those above, but could not be where another family is."""
 
 
 class Listener(Struct, frozen=True):
@@ -65,7 +65,7 @@ class Listener(Struct, frozen=True):
     @property
     def family(self) -> str:
         """The protocols that can share a port with this one; "" for one that is in nobody's way."""
-        return _FAMILIES.get(self.protocol, _ALONE.get(self.protocol, ""))
+        return _FAMILIES.get(self.protocol, _UNSERVED.get(self.protocol, ""))
 
 
 def judge(specs: Sequence[ListenerSpec], *, reserved_ports: Collection[int], prefix: str = "") -> tuple[Listener, ...]:
