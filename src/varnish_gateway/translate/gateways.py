@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct
 
 from varnish_gateway import api, ir
 from varnish_gateway.translate import addresses, classes, clientvalidation, listeners, owners, tls
-from varnish_gateway.translate.claims import Claim, machine_port
+from varnish_gateway.translate.claims import Claim, machine_port, rank
 from varnish_gateway.translate.conditions import Problem, positive, unprogrammed
 from varnish_gateway.translate.grants import Owner
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from varnish_gateway.translate.parameters import Configured
     from varnish_gateway.translate.view import View
 
-FIRST = (-1, "", "")
+FIRST = (-1, "")
 """The rank of a Gateway among its ListenerSets: before the oldest of them."""
 
 
@@ -109,7 +109,7 @@ def claims_of(key: Key, found: Draft | None) -> dict[Key, Claim]:
     """Return what a Gateway claims: its listeners go before those of ListenerSets."""
     if found is None:
         return {}
-    on_a_machine = Claim((found.created, key.namespace, key.name), key)
+    on_a_machine = Claim(rank(found.created, key), key)
     return owners.claims_of(found.listeners, key, Claim(FIRST, key), on_a_machine)
 
 

@@ -98,6 +98,12 @@ def test_conflicts_are_decided_by_precedence():
         assert of_listeners(delta.statuses[GW]) == {"a": "Accepted"}
 
 
+def test_names_are_compared_as_one_text():
+    sets = [listener_set("x", entry(port=8080), namespace=namespace) for namespace in ("team", "team-a")]
+    delta = delta_of(gateway(**EVERYWHERE), *sets)
+    assert [each.name for each in delta.gateways[GW].listeners] == ["http", "team-a/x/http"]
+
+
 def test_a_protocol_that_can_not_share_the_port():
     tcp, https = entry("tcp", protocol="TCP"), entry("https", protocol="HTTPS")
     own = entry("own", hostname="own.com")
