@@ -104,6 +104,13 @@ def test_names_are_compared_as_one_text():
     assert [each.name for each in delta.gateways[GW].listeners] == ["http", "team-a/x/http"]
 
 
+def test_listeners_are_one_list_in_the_order_of_precedence():
+    """The first certificate of a port is for clients that name no server: a new set must not change it by its name."""
+    young, old = listener_set("a", metadata=YOUNG), listener_set("z", metadata=OLD)
+    delta = delta_of(gateway(**EVERYWHERE), young, old)
+    assert [each.name for each in delta.gateways[GW].listeners] == ["http", "default/z/http", "default/a/http"]
+
+
 def test_a_protocol_that_can_not_share_the_port():
     tcp, https = entry("tcp", protocol="TCP"), entry("https", protocol="HTTPS")
     own = entry("own", hostname="own.com")
