@@ -121,9 +121,13 @@ def status_of(
     ``listener_sets`` says how many ListenerSets are accepted; ``overlapping`` are ids of listeners.
     """
     generation = gateway.draft.generation
-    refused = gateway.draft.refused or (None if listener_sets else owners.none_served(gateway.listeners))
+    unserved = None if listener_sets else owners.none_served(gateway.listeners)
+    # One that only waits for what it refers to is accepted: there is nothing wrong with the Gateway itself.
+    is_waiting = any(listener.refused is None for listener in gateway.listeners)
+    refused = gateway.draft.refused or (None if is_waiting else unserved)
     accepted = owners.acceptance(refused, gateway.listeners, generation)
-    unusable = Problem("Invalid", refused.message) if refused else gateway.draft.unusable
+    problem = refused or unserved
+    unusable = Problem("Invalid", problem.message) if problem else gateway.draft.unusable
     return ir.GatewayStatus(
         addresses=(),
         conditions=(accepted, unprogrammed(unusable, generation), _resolved(gateway), *_insecure(gateway)),
