@@ -5,9 +5,10 @@
           the answer names what serves: configuration, VCL, TLS, generation, sockets, problems,
           and since when the API server has not answered
 /metrics  Prometheus' text format, with ghost's counters per route
-/drain    starts draining: /ready says 503 from then on, traffic still flows
+/drain    starts draining: /ready says 503 from then on, traffic still flows; only from within the pod
 """
 
+from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -47,6 +48,8 @@ class _Asked:
         return web.Response(text=text + "".join(f"{line}\n" for line in more), content_type="text/plain")
 
     async def drain(self, request: web.Request) -> web.Response:
+        if not _is_from_here(request):  # or whoever reaches the pod could take it out of service
+            return web.Response(status=403, text="only from within the pod\n")
         self._data_plane.start_draining()
         return await self.ready(request)
 
@@ -67,3 +70,10 @@ class _Asked:
         except (OSError, msgspec.DecodeError):
             return None
         return counters
+
+
+def _is_from_here(request: web.Request) -> bool:
+    if request.remote is None:
+        return False
+    address = ip_address(request.remote)
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -12,6 +12,7 @@ import os
 import re
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from varnish_gateway import errors
@@ -63,14 +64,21 @@ class Command(NamedTuple):
 
 
 def arguments(settings: Settings, layout: Layout, command: Command, admin_port: int) -> list[str]:
-    """Return varnishd's command line. What the user added comes last, and so wins."""
+    """Return varnishd's command line. What the user added comes last, and so wins; a store replaces ours."""
     argv = ["varnishd", "-F", "-f", "", "-M", f"127.0.0.1:{admin_port}", "-S", str(layout.secret_path)]
     argv += ["-n", str(layout.varnish_dir)]
     for socket in command.sockets:
         argv += ["-a", socket.argument]
-    for storage in settings.storage:
+    for storage in () if _name_a_store(command.extra_args) else settings.storage:
         argv += ["-s", storage]
     return [*argv, *PARAMETERS, *command.extra_args]
+
+
+def _name_a_store(extra_args: Sequence[str]) -> bool:
+    """Whether arguments say where objects are kept, and not only those that are not to stay."""
+    joined = [word.removeprefix("-s") for word in extra_args if word.startswith("-s") and word != "-s"]
+    apart = [word for option, word in pairwise(extra_args) if option == "-s"]
+    return any(not store.startswith("Transient=") for store in (*joined, *apart))
 
 
 async def refusal(extra_args: Sequence[str]) -> errors.ChildExited | None:

@@ -171,7 +171,7 @@ class Rule(Wire, frozen=True):
 
 
 class Attachment(Wire, frozen=True):
-    """A listener that takes the route, and the hostnames that hold there ("*" is any)."""
+    """A listener that takes the route, and the route's hostnames that meet its own ("*" is any)."""
 
     listener: str
     hostnames: tuple[str, ...] = ("*",)

@@ -170,8 +170,10 @@ class Operator:
     def _readiness(self) -> tuple[int, str]:
         if not self._is_synced:
             return 503, "not everything was read yet\n" + "".join(f"{why}\n" for why in self._sources.problems)
-        problems = self._sources.problems
-        return (503, "".join(f"{why}\n" for why in problems)) if problems else (200, "ok\n")
+        if problems := self._sources.problems:
+            return 503, "".join(f"{why}\n" for why in problems)
+        absent = self._sources.absent
+        return 200, f"ok; not installed in this cluster: {', '.join(absent)}\n" if absent else "ok\n"
 
     def _report(self, gateway: Key, reason: str, message: str) -> None:
         """Say on a Gateway what a person should notice."""

@@ -135,6 +135,11 @@ class Sources:
         """What can't be watched at the moment. A kind that is not installed is none of them."""
         return [one.problem for one in self._reflectors if one.problem and not one.absent]
 
+    @property
+    def absent(self) -> list[str]:
+        """Kinds that are not installed."""
+        return [one.resource.kind for one in self._reflectors if one.absent]
+
     async def batch(self) -> Batch:
         """Wait until something changed; return all of it."""
         await self._wake.wait()

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from varnish_gateway.chaperone.change import Served
 from varnish_gateway.chaperone.events import Bus
@@ -86,6 +87,16 @@ async def test_draining_is_not_ready_but_alive(ask):
     status, text = await ask("/ready")
     assert (status, json.loads(text)["reason"]) == (503, "draining")
     assert (await ask("/health"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("remote", "status"),
+    [("127.0.0.1", 503), ("::1", 503), ("::ffff:127.0.0.1", 503), ("10.0.0.7", 403), ("::ffff:10.0.0.7", 403)],
+)
+async def test_draining_is_asked_for_from_within(monkeypatch, ask, remote, status):
+    monkeypatch.setattr(web.BaseRequest, "remote", remote)
+    assert (await ask("/drain"))[0] == status
+    assert (await ask("/ready"))[0] == (503 if status == 503 else 200)
 
 
 async def test_metrics_do_not_need_ghost(ask):

@@ -1,4 +1,7 @@
+from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 from varnish_gateway.chaperone.child import end_leftover
 from varnish_gateway.chaperone.settings import Settings
@@ -39,6 +42,22 @@ def test_the_command_line_has_no_vcl_and_the_users_words_last():
         " -a ghost-reload=127.0.0.1:1969,http -a http-80=:80,http"
         " -s malloc,1m -s big=malloc,2m PARAMETERS -p default_ttl=1"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "stores"),
+    [
+        (("-s", "malloc,4g"), ["malloc,4g"]),
+        (("-smalloc,4g", "-p", "default_ttl=1"), []),  # in one word with its option
+        (("-s", "Transient=malloc,9m"), ["malloc,1m", "Transient=malloc,9m"]),
+        (("-s", "Transient=malloc,9m", "-s", "disk=file,/d,1g"), ["Transient=malloc,9m", "disk=file,/d,1g"]),
+        (("-p", "default_ttl=1"), ["malloc,1m"]),
+    ],
+)
+def test_a_store_of_the_users_replaces_ours(words, stores):
+    settings = Settings(work_dir=Path("/w"), sockets=parse_listen("http-80=:80,http"), storage=("malloc,1m",))
+    argv = arguments(settings, LAYOUT, Command(settings.sockets.plain, words), 6082)
+    assert [word for option, word in pairwise(argv) if option == "-s"] == stores
 
 
 async def test_a_pid_that_is_not_our_varnishd_is_left_alone(tmp_path):

@@ -1,6 +1,7 @@
 """vgw explain."""
 
 import pytest
+import yaml
 
 from varnish_gateway.cli.main import main
 
@@ -34,6 +35,19 @@ def test_a_rule_with_backends_and_filters(explain):
     assert lines[11].startswith(
         "Instead of default/cafe, rule 2, match 0: host cafe.example.com, path prefix /, method GET"
     )
+
+
+def test_objects_as_kubectl_prints_them(cafe, explain):
+    """docs/troubleshooting.md: with what the API server adds, in a List."""
+    items = list(yaml.safe_load_all(cafe.read_text()))
+    for item in items:
+        stored = {"uid": "a", "resourceVersion": "1", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        item["metadata"] |= stored | {"namespace": "default", "managedFields": [{"manager": "kubectl"}]}
+        item["status"] = {"loadBalancer": {}} if item["kind"] == "Service" else {}
+    cafe.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
+    status, lines = explain("GET", "http://cafe.example.com:8080/tea")
+    assert (status, lines[2]) == (0, 'Route      default/cafe, rule 0, match 0 "tea"')
+    assert not [line for line in lines if line.startswith("error")]
 
 
 def test_a_redirect(explain):
