@@ -4,7 +4,7 @@ In:   the ready pods of a Gateway.
 Out:  what each one's chaperone answers to /ready.
 
 Whoever may make pods in a namespace may make one that looks like a gateway's. So no answer sends
-us elsewhere, and none is longer than it has to be.
+us elsewhere, none is longer than it has to be, and whatever bytes come, they are a report or none.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ class Chaperones:
                 return _report.decode(await _read(response))
         except TimeoutError:
             return f"no answer within {ANSWER_SECONDS:g} s"
-        except (aiohttp.ClientError, OSError, msgspec.DecodeError) as error:
+        except (aiohttp.ClientError, OSError, ValueError, RecursionError) as error:
             return f"no answer: {error}"
 
 

@@ -3,6 +3,7 @@
 In:   the queue.
 Out:  jobs done. One that fails is tried again, later and later; what a person has to correct
       is said on the Gateway and tried again when something about it changes, or after minutes.
+      A bug of ours that one job meets is logged, and ends no other job.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ STALE_SECONDS = 0.02
 SOON = (errors.Conflict, errors.NotFound)
 SOON_ATTEMPTS = 10
 LAST_REFUSED_SECONDS = 60.0
-"""For what a person has to correct; the delay grows up to that."""
+"""For what a person has to correct, the delay grows up to that; for bugs of ours it is that."""
 NOT_LEADING_SECONDS = 1.0
 FORBIDDEN_ATTEMPTS = 5
 """An API server that has just started allows nothing for a moment: nobody need hear of it."""
@@ -57,15 +58,27 @@ class Workers:
         while True:
             job = await self._queue.take()
             try:
-                await self._reconciler.do(job)
-            except errors.NotLeading:  # whoever leads does it; if it is us again, we do
-                self._queue.add(job, job.urgency, delay=NOT_LEADING_SECONDS)
-            except errors.GatewayError as error:
-                self._failed(job, error)
-            else:
-                self._succeeded(job)
+                await self._do(job)
+            except Exception as error:  # noqa: BLE001 - logged with its traceback
+                self._stumbled(job, error)
             finally:
                 self._queue.done(job)
+
+    async def _do(self, job: Job) -> None:
+        try:
+            await self._reconciler.do(job)
+        except errors.NotLeading:  # whoever leads does it; if it is us again, we do
+            self._queue.add(job, job.urgency, delay=NOT_LEADING_SECONDS)
+        except errors.GatewayError as error:
+            self._failed(job, error)
+        else:
+            self._succeeded(job)
+
+    def _stumbled(self, job: Job, bug: Exception) -> None:
+        """Leave a job that met a bug of ours for later: the Gateways of others must not wait for its correction."""
+        self.failures[type(bug).__name__] += 1
+        log.error("a bug ended %s of %s, next attempt in %g s", job.what, job.key, LAST_REFUSED_SECONDS, exc_info=bug)
+        self._queue.add(job, job.urgency, delay=LAST_REFUSED_SECONDS)
 
     def _succeeded(self, job: Job) -> None:
         self._attempts.pop(job, None)

@@ -51,8 +51,10 @@ async def test_a_report_is_read():
         {"body": b'{"vcl": "' + b"x" * LONGEST_ANSWER + b'"}'},
         {"body": b"{half"},
         {"body": b'{"sockets": 1}'},
+        {"body": b'{"vcl": "\xff"}'},
+        {"body": b'{"x": ' + b"[" * 20_000},
     ],
-    ids=["redirection", "long", "malformed", "wrong"],
+    ids=["redirection", "long", "malformed", "wrong", "no UTF-8", "deep"],
 )
 async def test_what_is_no_report_is_no_answer(response):
     async with pod_that_answers(web.Response(**response)) as (port, asked):

@@ -1,0 +1,57 @@
+"""Those who do the jobs: what one of them meets is no affair of the others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+from varnish.waiting import until_async
+from varnish_gateway.api import Key
+from varnish_gateway.operator.jobs import Job
+from varnish_gateway.operator.queue import Queue
+from varnish_gateway.operator.workers import Workers
+
+BAD, GOOD = (Job("object", Key("Service", "shop", name)) for name in ("bad", "good"))
+
+
+class Reconciling:
+    """What workers need of a Reconciler; ``do`` is the test's."""
+
+    def __init__(self, do: Callable[[Job], Awaitable[None]]) -> None:
+        self.do = do
+        self.faults: dict = {}
+
+    def gateway_of(self, _: Job) -> None:
+        return None
+
+
+@asynccontextmanager
+async def working(queue: Queue[Job], do: Callable[[Job], Awaitable[None]]) -> AsyncIterator[Workers]:
+    workers = Workers(queue, Reconciling(do), lambda *_: None)
+    task = asyncio.create_task(workers.run())
+    try:
+        yield workers
+        assert not task.done()
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_a_job_that_meets_a_bug_ends_no_other(caplog):
+    queue: Queue[Job] = Queue()
+    done = []
+
+    async def do(job: Job) -> None:
+        if job == BAD:
+            raise RuntimeError("a bug of ours")
+        done.append(job)
+
+    queue.add(BAD, 0)
+    queue.add(GOOD, 1)
+    async with working(queue, do) as workers:
+        await until_async(lambda: queue.is_idle, "everything was done")
+        assert done == [GOOD]
+        assert workers.failures == {"RuntimeError": 1}
+        assert queue.later == 1, "it is tried again"
+    assert "a bug of ours" in caplog.text
+    assert "Traceback" in caplog.text
