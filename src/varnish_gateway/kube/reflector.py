@@ -208,7 +208,7 @@ class Reflector(Generic[T]):
 
     def _forget_all_but(self, seen: set[Key]) -> None:
         """Deliver the deletions that nobody told us of."""
-        self._hand_over({key: None for key in self._known if key not in seen})
+        self._hand_over({key: None for key in [*self._known] if key not in seen and self._forget(key)})
 
     def _take(self, lines: list[bytes]) -> None:
         """Deliver what one chunk of the watch brought."""
@@ -224,7 +224,7 @@ class Reflector(Generic[T]):
                 if event.type != "DELETED":
                     if self._known.get(key) != resume:
                         self._put(changes, key, head, event.object)
-                elif key in self._known or key in changes:
+                elif self._forget(key):
                     changes[key] = None
         except errors.ApiRefused:
             resume = None
@@ -246,10 +246,14 @@ class Reflector(Generic[T]):
             self._metrics.objects[key.kind] += 1
         self._known[key] = version
 
+    def _forget(self, key: Key) -> bool:
+        """Return whether it was known."""
+        if self._known.pop(key, None) is None:
+            return False
+        self._metrics.objects[key.kind] -= 1
+        return True
+
     def _hand_over(self, changes: Changes[T]) -> None:
-        for key, value in changes.items():
-            if value is None and self._known.pop(key, None) is not None:
-                self._metrics.objects[key.kind] -= 1
         if changes:
             self._deliver(changes)
 

@@ -110,10 +110,14 @@ class Objects:
             await self._writer.delete(key, live.uid, live.version)
 
     async def _look(self, key: Key) -> LiveObject | None:
-        text = await self._writer.get(key)
-        if text is None:
-            return None
-        return decoder_of(key.kind)(text)
+        """Read an object that is not among those that we watch; should it belong there, it is from now on."""
+        with self._sources.awaiting(key):
+            text = await self._writer.get(key)
+            if text is None:
+                return None
+            live = decoder_of(key.kind)(text)
+            self._sources.answered(key, live)
+        return live
 
     async def _may_be_applied(self, key: Key, live: LiveObject, manifest: Manifest) -> bool:
         """Whether the live object is this Gateway's; what a former one of its name left has to go first."""

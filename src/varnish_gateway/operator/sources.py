@@ -174,7 +174,7 @@ class Sources:
 
     @contextlib.contextmanager
     def awaiting(self, key: Key) -> Iterator[None]:
-        """Enclose a write and its ``answered``: an end that is heard of in between is the newer word."""
+        """Enclose a request and its ``answered``: an end that is heard of in between is the newer word."""
         self._awaited[key] = False
         try:
             yield
@@ -182,7 +182,7 @@ class Sources:
             self._awaited.pop(key, None)
 
     def answered(self, key: Key, live: LiveObject) -> None:
-        """Take in an object as the API server returned it from a write of ours.
+        """Take in an object as the API server returned it to us.
 
         One without our labels is not watched, so nobody would tell us of its end.
         """

@@ -65,6 +65,20 @@ async def test_what_is_known_from_an_answer_is_not_delivered_again():
         assert told == [("a", "1"), ("a", "7"), ("a", None)]
 
 
+async def test_what_was_made_anew_by_a_write_of_ours_is_not_lost():
+    """Its end and the next one come in one chunk, after the answer that told of the next one."""
+    server = (
+        Scripted()
+        .then(200, page(thing("a", "10"), version="10"))
+        .then_stream(event("DELETED", **thing("a", "11")) + event("ADDED", **thing("a", "12")))
+        .then_stream(event("DELETED", **thing("a", "20")), stay=True)
+    )
+    async with reflecting(server, knows=(Key("ConfigMap", "n", "a"), "12")) as (reflector, told):
+        await until_async(lambda: ("a", None) in told, "no deletion")
+        assert told == [("a", "10"), ("a", "12"), ("a", None)]
+        assert reflector._metrics.objects["ConfigMap"] == 0
+
+
 async def test_a_watch_that_breaks_goes_on_where_it_ended():
     server = (
         Scripted()
