@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unit.operator.plans import plan
+from unit.operator.plans import plan, route, routes
 from varnish_gateway.api import Key
 from varnish_gateway.chaperone.shards import Shelf, read_index, read_patches, read_shard
 from varnish_gateway.ir import GatewayDelta, wire
@@ -12,15 +12,6 @@ from varnish_gateway.operator.plan import Plan
 from varnish_gateway.operator.recent import MOST_ROUTES, Recent
 
 MANY = 200
-
-
-def route(name: str, created: int = 0) -> wire.Route:
-    attachment = wire.Attachment(listener="http")
-    return wire.Route(namespace="shop", name=name, attachments=(attachment,), rules=(wire.Rule(),), created=created)
-
-
-def routes(created: int, *names: str) -> dict[Key, wire.Route | None]:
-    return {Key("HTTPRoute", "shop", name): route(name, created) for name in names}
 
 
 class Cluster:
