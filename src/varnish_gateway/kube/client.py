@@ -2,9 +2,10 @@
 
 In:   objects as documents.
 Out:  the API server's answers as bytes; whoever asked decodes only what it needs.
-Promises: no answer and refusals become the errors of ``errors.py``; limits hold over all requests
-of a client; what may be repeated without harm is repeated a few times before an error is raised;
-``may_write`` is asked right before a write is sent, also before each repetition.
+Promises: no answer and refusals become the errors of ``errors.py``, and so does an answer that is
+not of the type that was asked for: it is a proxy's, not the API server's. Limits hold over all
+requests of a client; what may be repeated without harm is repeated a few times before an error is
+raised; ``may_write`` is asked right before a write is sent, also before each repetition.
 """
 
 import asyncio
@@ -185,9 +186,9 @@ class Client:
 
     # -- anything ---------------------------------------------------------------------------
 
-    async def read(self, path: str, *, kind: str = "", verb: str = "get") -> bytes:
+    async def read(self, path: str, *, kind: str = "", verb: str = "get", accept: str = JSON) -> bytes:
         """GET a path with its query."""
-        return await self._repeated(Request("GET", verb, kind, path))
+        return await self._repeated(Request("GET", verb, kind, path, accept=accept))
 
     async def lines(self, path: str, *, silence: float) -> AsyncGenerator[list[bytes], None]:
         """Watch: yield nothing when it begins, then the complete lines that each chunk brought.
@@ -258,6 +259,7 @@ class Client:
                 content = await answer.read()
                 status = answer.status
             if status < 300:
+                _check_type(answer, content, request.accept)
                 return content
             if status == 401:
                 self._credentials.forget()
@@ -285,6 +287,14 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
         made.setsockopt(socket.IPPROTO_TCP, option, value)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return made
+
+
+def _check_type(answer: aiohttp.ClientResponse, content: bytes, accepted: str) -> None:
+    """Raise unless an answer is of the type that was asked for."""
+    given = answer.headers.get("Content-Type", "")
+    if not given.startswith(accepted.partition(";")[0]):
+        told = content[:200].decode(errors="replace").strip()
+        raise errors.ApiRefused(f"the answer is {given or 'of no type'}, not {accepted}: {told}", status=answer.status)
 
 
 def _retry_delay(error: errors.KubernetesError, verb: str, backoff: Backoff) -> float | None:

@@ -24,6 +24,7 @@ class Scripted:
     def then(self, status: int = 200, body: Any = None, **headers: str) -> "Scripted":
         """Answer with JSON, or with bytes as they are."""
         content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
+        headers.setdefault("Content-Type", "application/json")
 
         async def answer(_: web.Request) -> web.Response:
             return web.Response(status=status, body=content, headers=headers)

@@ -65,6 +65,22 @@ async def test_a_redirection_is_not_followed():
             await client.get(CONFIG_MAP, "cm")
 
 
+@pytest.mark.parametrize("status", [200, 201])
+async def test_a_page_of_a_proxy_is_no_answer(status):
+    server = Scripted().then(status, b"<html>we are back soon</html>", **{"Content-Type": "text/html"})
+    async with talking_to(server) as client:
+        with pytest.raises(errors.ApiRefused, match="back soon"):
+            await client.get(CONFIG_MAP, "cm")
+        with pytest.raises(errors.ApiRefused, match="text/html"):
+            await client.apply(DOCUMENT, manager="m")
+
+
+async def test_what_is_asked_for_as_text_may_come_as_text():
+    server = Scripted().then(200, b"ok", **{"Content-Type": "text/plain; charset=utf-8"})
+    async with talking_to(server) as client:
+        assert await client.read("/readyz", accept="text/plain") == b"ok"
+
+
 async def test_lines_are_complete_however_they_are_cut():
     server = Scripted().then_stream(b'{"a":', b"1}\n{", b"}\n", b"unfinished")
     async with talking_to(server) as client:

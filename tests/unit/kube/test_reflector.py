@@ -5,6 +5,7 @@ import json
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
+import pytest
 
 from unit.kube.scripted import Scripted, talking_to
 from varnish.waiting import until_async
@@ -96,17 +97,31 @@ async def test_a_watch_that_breaks_goes_on_where_it_ended():
         assert reflector.problem is None
 
 
-async def test_what_is_no_event_leads_to_a_new_list():
+@pytest.mark.parametrize("garbage", [b"garbage\n", b'{"type": "\xff", "object": {}}\n'], ids=["no JSON", "no UTF-8"])
+async def test_what_is_no_event_leads_to_a_new_list(garbage):
     server = (
         Scripted()
         .then(200, page(thing("a", "1"), thing("b", "1"), version="5"))
-        .then_stream(event("ADDED", **thing("c", "6")), b"garbage\n")
+        .then_stream(event("ADDED", **thing("c", "6")), garbage)
         .then(200, page(thing("a", "2"), thing("c", "6"), version="7"))
         .then_stream(stay=True)
     )
     async with reflecting(server) as (_, told):
         await until_async(lambda: ("b", None) in told, "no deletion")
         assert told == [("a", "1"), ("b", "1"), ("c", "6"), ("a", "2"), ("b", None)]
+
+
+async def test_a_page_of_a_proxy_is_a_problem_that_passes():
+    server = (
+        Scripted()
+        .then(200, b"<html>we are back soon</html>", **{"Content-Type": "text/html"})
+        .then(200, page(thing("a", "1"), version="5"))
+        .then_stream(stay=True)
+    )
+    async with reflecting(server) as (reflector, told):
+        async with asyncio.timeout(10):
+            await reflector.synced.wait()
+        assert told == [("a", "1")]
 
 
 async def test_an_error_on_the_watch_leads_to_a_new_list():
