@@ -21,6 +21,10 @@ class Scripted:
         self.end = asyncio.Event()
         self._plan: list[Callable[[web.Request], Any]] = []
 
+    @property
+    def lists(self) -> list[str]:
+        return [path for path in self.asked if "watch=" not in path]
+
     def then(self, status: int = 200, body: Any = None, **headers: str) -> "Scripted":
         """Answer with JSON, or with bytes as they are."""
         content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()

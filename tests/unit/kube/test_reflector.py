@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
@@ -152,6 +153,18 @@ async def test_a_list_that_expires_half_way_starts_over_and_repeats_nothing():
         assert told == [("a", "1"), ("b", "1")]
 
 
+async def test_what_was_written_during_a_list_is_not_missed_in_it():
+    server = (
+        Scripted()
+        .then(200, page(thing("a", "1"), version="5", onward="next"))
+        .then(200, page(thing("b", "1"), version="5"))
+        .then_stream(event("ADDED", **thing("new", "6")) + event("ADDED", **thing("c", "7")), stay=True)
+    )
+    async with reflecting(server, knows=(Key("ConfigMap", "n", "new"), "6")) as (_, told):
+        await until_async(lambda: ("c", "7") in told, "no watch")
+        assert told == [("a", "1"), ("b", "1"), ("c", "7")]
+
+
 async def test_a_resource_version_that_is_never_taken_is_given_up():
     """After a restore of etcd the API server is behind us, and says so with 504."""
     server = Scripted().then(200, page(thing("a", "900"), version="999"))
@@ -160,6 +173,30 @@ async def test_a_resource_version_that_is_never_taken_is_given_up():
     server.then(200, page(thing("a", "3"), version="4")).then_stream(stay=True)
     async with reflecting(server) as (_, told):
         await until_async(lambda: ("a", "3") in told, "no new list")
+
+
+async def test_a_server_that_takes_no_watches_is_not_made_to_list_each_time():
+    server = Scripted().then(200, page(version="5"))
+    for _ in range(3):
+        for _ in range(3):
+            server.then(503, {"message": "too many watches"})
+        server.then(200, page(version="5"))
+    server.then_stream(stay=True)
+    async with reflecting(server) as (reflector, _):
+        await until_async(lambda: len(server.asked) == 14 and not reflector.problem, "no watch")
+        assert len(server.lists) == 4
+
+
+async def test_a_busy_server_is_watched_when_it_wants_and_not_listed():
+    server = Scripted().then(200, page(version="5"))
+    for _ in range(4):
+        server.then(429, {"message": "busy"}, **{"Retry-After": "0.3"})
+    server.then_stream(stay=True)
+    began = time.monotonic()
+    async with reflecting(server) as (reflector, _):
+        await until_async(lambda: len(server.asked) == 6 and not reflector.problem, "no watch")
+        assert len(server.lists) == 1
+        assert time.monotonic() - began > 4 * 0.3
 
 
 async def test_what_one_chunk_brings_is_delivered_together():
