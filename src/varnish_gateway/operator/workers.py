@@ -20,7 +20,8 @@ from varnish_gateway.operator.reconciler import Reconciler
 AT_ONCE = 16
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.1, 5.0
 STALE_SECONDS = 0.02
-"""Somebody else wrote first and their change is on its way to us, or a Role that was just made is to the authorizer."""
+"""Somebody else wrote first and their change is on its way to us, or a Role that was just made is to the authorizer.
+What is not found is gone, as we are about to hear, or the API server starts and does not know its kind yet."""
 SOON = (errors.Conflict, errors.NotFound)
 SOON_ATTEMPTS = 10
 LAST_REFUSED_SECONDS = 60.0
@@ -91,9 +92,6 @@ class Workers:
         self._attempts[job] += 1
         most = LAST_REFUSED_SECONDS if isinstance(error, REFUSALS) else LAST_RETRY_SECONDS
         delay = min(FIRST_RETRY_SECONDS * 2.0 ** min(self._attempts[job] - 1, 30), most)
-        if isinstance(error, errors.NotFound) and job.what == "status":
-            del self._attempts[job]
-            return  # the object is gone, as we are about to hear
         if isinstance(error, SOON) and self._attempts[job] <= SOON_ATTEMPTS:
             delay = min(delay, STALE_SECONDS * self._attempts[job])
         elif isinstance(error, errors.Forbidden) and self._attempts[job] < FORBIDDEN_ATTEMPTS:

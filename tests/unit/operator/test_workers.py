@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 from varnish.waiting import until_async
+from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.operator.jobs import Job
 from varnish_gateway.operator.queue import Queue
@@ -55,3 +56,19 @@ async def test_a_job_that_meets_a_bug_ends_no_other(caplog):
         assert queue.later == 1, "it is tried again"
     assert "a bug of ours" in caplog.text
     assert "Traceback" in caplog.text
+
+
+async def test_a_status_that_has_no_object_for_a_moment_is_written_in_the_end():
+    """An API server that starts does not know every kind yet."""
+    queue: Queue[Job] = Queue()
+    status = Job("status", Key("HTTPRoute", "shop", "tea"))
+    answers = [errors.NotFound("not yet"), errors.NotFound("not yet"), None]
+
+    async def do(_: Job) -> None:
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    queue.add(status, status.urgency)
+    async with working(queue, do) as workers:
+        await until_async(lambda: not answers, "it is tried again")
+        assert workers.failures == {"NotFound": 2}
