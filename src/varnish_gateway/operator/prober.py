@@ -18,6 +18,8 @@ from varnish_gateway.operator.verdict import Verdict, Wanted, judge
 
 SUSPICION_SECONDS = 0.5
 FIRST_SECONDS, LAST_SECONDS, SETTLED_SECONDS = 0.1, 2.0, 30.0
+SILENT_SECONDS = 10.0
+"""In place of LAST_SECONDS where a pod does not answer at all: it takes up its place among those that are asked."""
 
 Reports = Mapping[str, Report | str]
 
@@ -53,7 +55,7 @@ class Prober:
             self._suspected[gateway] = verdict  # a pod may get over it by itself: it is said if it is still so
             return Probe(is_news=False, again=SUSPICION_SECONDS)
         self._verdicts[gateway] = verdict
-        return Probe(is_news, self._next(gateway, served=verdict.served) if reports else None)
+        return Probe(is_news, self._next(gateway, verdict, reports) if reports else None)
 
     def hurry(self, gateway: Key) -> None:
         """Ask often again: something is different."""
@@ -63,12 +65,13 @@ class Prober:
         for known in (self._seconds, self._suspected, self._verdicts):
             known.pop(gateway, None)
 
-    def _next(self, gateway: Key, *, served: bool) -> float:
-        if served:
+    def _next(self, gateway: Key, verdict: Verdict, reports: Reports) -> float:
+        if verdict.served:
             self._seconds.pop(gateway, None)
             return SETTLED_SECONDS
-        seconds = self._seconds.get(gateway, FIRST_SECONDS)
-        self._seconds[gateway] = min(seconds * 2, LAST_SECONDS)
+        are_silent = any(isinstance(report, str) for report in reports.values())
+        seconds = min(self._seconds.get(gateway, FIRST_SECONDS), SILENT_SECONDS if are_silent else LAST_SECONDS)
+        self._seconds[gateway] = seconds * 2
         return seconds
 
     def _service(self, gateway: Key) -> Mapping[str, object] | None:

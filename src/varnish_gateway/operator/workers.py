@@ -3,7 +3,8 @@
 In:   the queue.
 Out:  jobs done. One that fails is tried again, later and later; what a person has to correct
       is said on the Gateway and tried again when something about it changes, or after minutes.
-      A bug of ours that one job meets is logged, and ends no other job.
+      A bug of ours that one job meets is logged, and ends no other job. Nothing that is written
+      waits for pods that are being asked.
 """
 
 import asyncio
@@ -51,19 +52,27 @@ class Workers:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(AT_ONCE):
-                    group.create_task(self._work())
+                    group.create_task(self._work(group))
         finally:
             self.are_at_work = False
 
-    async def _work(self) -> NoReturn:
+    async def _work(self, group: asyncio.TaskGroup) -> NoReturn:
         while True:
             job = await self._queue.take()
+            if job.what == "probe":  # pods may take their time; whoever asks them bounds how many are asked at once
+                asking = group.create_task(self._see_to(job))
+                asking.add_done_callback(lambda _, job=job: self._queue.done(job))  # also if it never began
+                continue
             try:
-                await self._do(job)
-            except Exception as error:  # noqa: BLE001 - logged with its traceback
-                self._stumbled(job, error)
+                await self._see_to(job)
             finally:
                 self._queue.done(job)
+
+    async def _see_to(self, job: Job) -> None:
+        try:
+            await self._do(job)
+        except Exception as error:  # noqa: BLE001 - logged with its traceback
+            self._stumbled(job, error)
 
     async def _do(self, job: Job) -> None:
         try:

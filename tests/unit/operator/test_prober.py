@@ -8,7 +8,14 @@ from unit.operator.plans import plan
 from varnish_gateway.api import Key
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.operator.pods import Report
-from varnish_gateway.operator.prober import FIRST_SECONDS, LAST_SECONDS, SETTLED_SECONDS, SUSPICION_SECONDS, Prober
+from varnish_gateway.operator.prober import (
+    FIRST_SECONDS,
+    LAST_SECONDS,
+    SETTLED_SECONDS,
+    SILENT_SECONDS,
+    SUSPICION_SECONDS,
+    Prober,
+)
 
 GATEWAY = Key("Gateway", "shop", "gw")
 SERVICE = {"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}
@@ -40,6 +47,12 @@ def test_pods_that_are_late_are_asked_ever_less_often_until_something_happens(pr
     assert [probe.again for probe in asked] == [FIRST_SECONDS, 0.2, 0.4, 0.8, 1.6, LAST_SECONDS, LAST_SECONDS]
     prober.hurry(GATEWAY)
     assert prober.judge(GATEWAY, plan(), {"a": LATE}, ()).again == FIRST_SECONDS
+
+
+def test_pods_that_are_silent_are_asked_even_less_often(prober):
+    asked = [prober.judge(GATEWAY, plan(), {"a": LATE, "b": "no answer within 2 s"}, ()) for _ in range(9)]
+    assert [probe.again for probe in asked[5:]] == [3.2, 6.4, SILENT_SECONDS, SILENT_SECONDS]
+    assert prober.judge(GATEWAY, plan(), {"a": LATE}, ()).again == LAST_SECONDS
 
 
 def test_pods_that_serve_are_asked_now_and_then(prober, verdicts):

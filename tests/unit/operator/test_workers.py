@@ -72,3 +72,39 @@ async def test_a_status_that_has_no_object_for_a_moment_is_written_in_the_end():
     async with working(queue, do) as workers:
         await until_async(lambda: not answers, "it is tried again")
         assert workers.failures == {"NotFound": 2}
+
+
+async def test_pods_that_do_not_answer_hold_up_nothing_that_is_written():
+    queue: Queue[Job] = Queue()
+    answer = asyncio.Event()
+    written = []
+
+    async def do(job: Job) -> None:
+        if job.what == "probe":
+            await answer.wait()
+        else:
+            written.append(job)
+
+    probes = [Job("probe", Key("Gateway", "shop", f"gw{number}")) for number in range(40)]
+    status = Job("status", Key("HTTPRoute", "shop", "tea"))
+    for job in (*probes, status):
+        queue.add(job, job.urgency)
+    async with working(queue, do):
+        await until_async(lambda: written == [status], "the status is written")
+        assert not queue.is_idle, "pods are being asked"
+        answer.set()
+        await until_async(lambda: queue.is_idle, "they answered")
+
+
+async def test_a_probe_that_is_broken_off_before_it_begins_is_over():
+    """Else it would never be done again when this operator leads again."""
+    queue: Queue[Job] = Queue()
+    probe = Job("probe", Key("Gateway", "shop", "gw"))
+    task = asyncio.create_task(Workers(queue, Reconciling(None), lambda *_: None).run())
+    await asyncio.sleep(0.01)
+    queue.add(probe, probe.urgency)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0)
+    assert queue.is_idle
