@@ -59,14 +59,18 @@ class Workers:
     async def _work(self, group: asyncio.TaskGroup) -> NoReturn:
         while True:
             job = await self._queue.take()
-            if job.what == "probe":  # pods may take their time; whoever asks them bounds how many are asked at once
-                asking = group.create_task(self._see_to(job))
-                asking.add_done_callback(lambda _, job=job: self._queue.done(job))  # also if it never began
+            if job.what == "probe":
+                self._begin(job, group)
                 continue
             try:
                 await self._see_to(job)
             finally:
                 self._queue.done(job)
+
+    def _begin(self, job: Job, group: asyncio.TaskGroup) -> None:
+        """Leave a job to itself. Pods may take their time; whoever asks them bounds how many are asked at once."""
+        task = group.create_task(self._see_to(job))
+        task.add_done_callback(lambda _: self._queue.done(job))  # also if it never began
 
     async def _see_to(self, job: Job) -> None:
         try:
