@@ -35,6 +35,8 @@ MERGE = "application/merge-patch+json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _CONNECT_SECONDS = 5.0
 _LONGEST_SECONDS = 10.0
+_BEGIN_SECONDS = 30.0
+"""For the head of a watch, which an API server sends at once."""
 _BROKEN = (aiohttp.ClientError, OSError, TimeoutError)
 _TLS_LINGERS = sys.version_info < (3, 12, 8) or (3, 13, 0) <= sys.version_info < (3, 13, 1)
 """These Pythons wait for a peer's good-bye without end; aiohttp can cut it short, and warns if that is not needed."""
@@ -193,11 +195,13 @@ class Client:
     async def lines(self, path: str, *, silence: float) -> AsyncGenerator[list[bytes], None]:
         """Watch: yield nothing when it begins, then the complete lines that each chunk brought.
 
-        Raises Unreachable when it breaks or stays silent.
+        Raises Unreachable when it does not begin, breaks or stays silent.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence)
         try:
-            async with self._open.get(self._url(path), headers=self._credentials.headers(), timeout=timeout) as answer:
+            async with asyncio.timeout(_BEGIN_SECONDS):
+                begun = await self._open.get(self._url(path), headers=self._credentials.headers(), timeout=timeout)
+            async with begun as answer:
                 if answer.status == 401:
                     self._credentials.forget()
                 if answer.status != 200:

@@ -31,8 +31,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Changes = dict[Key, T | None]
 
-WATCH_SECONDS = 290
+WATCH_SECONDS = 90
 _GRACE_SECONDS = 15
+"""So long is a server believed that says nothing: one that hangs sounds like one with nothing to say."""
 _STABLE_SECONDS = 1.0
 _ABSENT_SECONDS = 3.0
 _LONGEST_WISH_SECONDS = 10.0

@@ -51,6 +51,16 @@ class Scripted:
         self._plan.append(answer)
         return self
 
+    def then_hang(self) -> "Scripted":
+        """Take the request and say nothing."""
+
+        async def answer(_: web.Request) -> web.Response:
+            await self.end.wait()
+            return web.Response()
+
+        self._plan.append(answer)
+        return self
+
     def then_break(self) -> "Scripted":
         """Cut the connection without an answer."""
 

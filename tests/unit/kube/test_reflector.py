@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 from unit.kube.scripted import Scripted, talking_to
 from varnish.waiting import until_async
 from varnish_gateway.api import Key
+from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.reflector import Reflector
 from varnish_gateway.kube.resources import RESOURCES
 
@@ -205,6 +207,22 @@ async def test_what_one_chunk_brings_is_delivered_together():
     async with reflecting(server) as (_, told):
         await until_async(lambda: told, "nothing")
         assert told == [("a", "8"), ("b", "7")]
+
+
+async def test_a_server_that_falls_silent_is_noticed_within_two_minutes(monkeypatch):
+    silences = []
+    server = Scripted().then(200, page(version="5")).then_stream(stay=True)
+
+    async def lines(_: Client, path: str, *, silence: float) -> AsyncIterator[list[bytes]]:
+        silences.append((silence, int(path.partition("timeoutSeconds=")[2])))
+        await asyncio.Event().wait()
+        yield []
+
+    monkeypatch.setattr(Client, "lines", lines)
+    async with reflecting(server):
+        await until_async(lambda: silences, "no watch")
+    [(silence, asked)] = silences
+    assert 60 < asked < silence < 120
 
 
 async def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_loop():
