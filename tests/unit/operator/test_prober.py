@@ -72,6 +72,15 @@ def test_a_problem_of_a_pod_is_told_if_it_is_still_there_a_moment_later(prober, 
     assert "semicolon" in verdicts[GATEWAY].message
 
 
+def test_a_problem_that_is_told_in_other_words_is_still_the_same(prober, verdicts):
+    """Of many pods another one may be named each time."""
+    reports = [{"a": BAD, "b": f"no answer: {number}"} for number in range(4)]
+    asked = [prober.judge(GATEWAY, plan(), report, ()) for report in reports]
+    assert [probe.is_news for probe in asked] == [False, True, True, True]
+    assert SUSPICION_SECONDS not in [probe.again for probe in asked[1:]]
+    assert verdicts[GATEWAY].reason == "Invalid"
+
+
 def test_a_problem_that_passes_is_never_told(prober):
     made = plan()
     prober.judge(GATEWAY, made, {"a": good(made)}, ())
