@@ -188,7 +188,7 @@ class Reconciler:
         self._add("finalizer", self._sources.class_key)
 
     def _sweep(self, gateway: Key) -> None:
-        for owned in [owned for owned, live in self._sources.live.items() if live.gateway == gateway]:
+        for owned in self._sources.live_of(gateway):
             self._add("object", owned)
 
     def _take_owned(self, key: Key) -> None:

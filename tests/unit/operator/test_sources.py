@@ -15,7 +15,8 @@ from varnish_gateway.operator.sources import Sources
 
 KEY = Key("ConfigMap", "shop", "gw-vcl")
 LABELS = names.labels("shop", "gw", "varnish")
-STEPS = ("write", "answer", "delete", "touch", "hear", "hear_one")
+GATEWAYS = [Key("Gateway", "shop", name) for name in ("gw", "other")]
+STEPS = ("write", "answer", "delete", "touch", "move", "hear", "hear_one")
 
 
 class Story:
@@ -25,6 +26,7 @@ class Story:
         self.sources = Sources(SimpleNamespace(metrics=Metrics()), "varnish")
         self.reflector = self.sources._owned_reflectors["ConfigMap"]
         self.stored: dict | None = None
+        self._gateway = GATEWAYS[0]
         self._version = self._made = 0
         self._untold: list[bytes] = []
         self._answer: bytes | None = None
@@ -48,6 +50,11 @@ class Story:
         if self.stored is not None:
             self._store()
 
+    def move(self) -> None:
+        """Have it changed so that it is another Gateway's."""
+        self._gateway = GATEWAYS[1 - GATEWAYS.index(self._gateway)]
+        self.touch()
+
     def delete(self) -> None:
         if self.stored is not None:
             self._store("DELETED")
@@ -65,7 +72,8 @@ class Story:
     def _store(self, what: str = "") -> None:
         self._version += 1
         self._made += self.stored is None
-        metadata = {"name": KEY.name, "namespace": KEY.namespace, "labels": LABELS}
+        annotations = {names.GATEWAY_ANNOTATION: self._gateway.name}
+        metadata = {"name": KEY.name, "namespace": KEY.namespace, "labels": LABELS, "annotations": annotations}
         versions = {"uid": str(self._made), "resourceVersion": str(self._version)}
         document = {"metadata": metadata | versions}
         what = what or ("MODIFIED" if self.stored else "ADDED")
@@ -81,3 +89,14 @@ def test_in_the_end_we_know_what_is_stored(steps):
     expected = {} if story.stored is None else {KEY: story.stored["metadata"]["resourceVersion"]}
     assert {key: live.version for key, live in story.sources.live.items()} == expected
     assert story.reflector._known == expected
+
+
+@given(st.lists(st.sampled_from(STEPS), max_size=30))
+def test_what_there_is_of_a_gateway_is_known_at_any_time(steps):
+    story = Story()
+    for step in steps:
+        getattr(story, step)()
+        live = story.sources.live
+        for gateway in GATEWAYS:
+            assert story.sources.live_of(gateway) == [key for key in live if live[key].gateway == gateway]
+    assert len(story.sources._live_of) == len(story.sources.live)
