@@ -8,9 +8,9 @@ object of the same name that is not ours is never touched.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from weakref import WeakValueDictionary
 
 from varnish_gateway import errors
 from varnish_gateway.api import Key
@@ -39,7 +39,8 @@ class Objects:
         self._by_gateway: dict[Key, set[Key]] = {}
         self._yielded: dict[Key, tuple[str, ...]] = {}
         self._settled: dict[Key, tuple[Manifest, str]] = {}  # what was found right, and in which version
-        self._locks: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # Each lock is there for as long as somebody holds it or waits for it.
+        self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
     def want(self, gateway: Key, changed: Mapping[Key, Manifest | None]) -> None:
         """Take in changed manifests of a Gateway; None is an object that is not wanted any more."""
@@ -61,8 +62,6 @@ class Objects:
     def _forget(self, key: Key) -> None:
         for about in (self._wanted, self._gateway, self._yielded, self._settled):
             about.pop(key, None)
-        if key in self._locks and not self._locks[key].locked():
-            del self._locks[key]
 
     def gateway_of(self, key: Key) -> Key | None:
         return self._gateway.get(key)
@@ -75,7 +74,8 @@ class Objects:
 
     async def bring(self, key: Key) -> None:
         """Have the object as it is wanted."""
-        async with self._locks[key]:
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
             if key in self._wanted:
                 await self._bring(key)
 

@@ -1,5 +1,6 @@
 """Generated objects, where watches don't tell everything."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,3 +69,34 @@ async def test_what_is_found_right_is_known_from_then_on(objects, stored, source
     await objects.bring(SERVICE)
     assert stored.applied == [SERVICE], "it was right as it was"
     assert sources.live[SERVICE].uid == "u1"
+
+
+async def test_one_object_is_brought_by_one_at_a_time(objects, stored, monkeypatch):
+    """Also when it is wanted otherwise while somebody waits for their turn."""
+    at_it = []
+    apply = stored.apply
+
+    async def slowly(manifest: dict[str, Any], *, manager: str) -> bytes:
+        at_it.append(len(at_it))
+        assert at_it == [0]
+        await asyncio.sleep(0.01)
+        at_it.pop()
+        return await apply(manifest, manager=manager)
+
+    async def bring_and_change() -> None:
+        await objects.bring(SERVICE)
+        manifest = objects._wanted[SERVICE]
+        annotations = manifest["metadata"]["annotations"] | {names.APPLIED_HASH: "another"}
+        objects.want(GATEWAY, {SERVICE: {**manifest, "metadata": manifest["metadata"] | {"annotations": annotations}}})
+        await asyncio.create_task(objects.bring(SERVICE))
+
+    monkeypatch.setattr(stored, "apply", slowly)
+    await asyncio.gather(bring_and_change(), objects.bring(SERVICE))
+    assert stored.applied == [SERVICE, SERVICE]
+
+
+async def test_nothing_is_kept_of_what_is_not_wanted(objects):
+    await objects.bring(Key("Service", "shop", "no such"))
+    await objects.bring(SERVICE)
+    objects.drop(GATEWAY)
+    assert not objects._locks
