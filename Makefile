@@ -8,6 +8,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
+EXAMPLE ?= cafe
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/varnish-gateway
 export CARGO_TARGET_DIR ?= $(CACHE)/target
 
@@ -80,8 +81,8 @@ setup: build/packages $(VENV)/installed $(EXTENSION) $(VMOD) build/schemas ## bu
 # -- use ---------------------------------------------------------------------------------
 
 .PHONY: run
-run: setup ## serve the cafe example on port 8080, until Ctrl-C
-	@$(BIN)/python examples/demo.py examples/cafe
+run: setup ## serve an example until Ctrl-C: make run EXAMPLE=canary, or the cafe
+	@$(BIN)/python examples/demo.py examples/$(EXAMPLE)
 
 .PHONY: dev-cluster
 dev-cluster: setup build/binaries ## an API server to develop against, until Ctrl-C
@@ -120,7 +121,7 @@ check: setup ## lint, types, import layers
 	cd ghost && PYTHON=/usr/bin/python3 $(CARGO) clippy --locked --all-targets -- -D warnings
 
 .PHONY: test
-test: check build/libvmod_ghost_panic.so ## every check and test, quick ones first
+test: check build/libvmod_ghost_panic.so ## the checks, and the tests that need neither images nor a cluster with nodes
 	cd ghost && PYTHON=/usr/bin/python3 $(CARGO) test --locked
 	$(PYTEST) tests/unit tests/golden tests/property
 	$(PYTEST) tests/varnish

@@ -120,6 +120,10 @@ class Operator:
         until(lambda: self._page(self.health_port, "/readyz") is not None, f"{self.name} is ready", 60)
         return self
 
+    def readiness(self) -> str:
+        """Return what it says about itself while it is ready."""
+        return self._page(self.health_port, "/readyz") or ""
+
     def stop(self) -> None:
         """Ask it to end; it must do so by itself."""
         if self._process is not None and self._process.poll() is None:

@@ -3,7 +3,7 @@
 import pytest
 
 from apiserver.operatorlab import Lab
-from apiserver.operators import Operator, gateway_class, put, route, service
+from apiserver.operators import Operator, gateway, gateway_class, put, route, service
 from varnish_gateway.emit.names import GATEWAY_MANAGER, INFRA_HASH
 
 BAD_TOLERATION = {"tolerations": [{"key": "a", "operator": "Maybe"}]}
@@ -160,7 +160,7 @@ def test_an_object_that_is_not_ours_is_never_touched(lab, kind):
     assert "remove it, or give the Gateway another name" in told["message"]
     lab.until_event("NotOurs")
     assert lab.get(kind, name) == untouched
-    lab.delete("Gateway", "gw")
+    lab.put(gateway(lab.namespace, "gw", "another-class"))
     lab.until(lambda: lab.find("Deployment") is None, "no Deployment")
     lab.operator.settled()
     assert lab.get(kind, name) == untouched

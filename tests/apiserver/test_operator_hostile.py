@@ -167,7 +167,7 @@ def test_an_address_that_is_taken_is_told_without_a_traceback(cluster, namespace
         operators.append(operator.launch())
         until(lambda: operator.ended() is not None, "it ends")
     assert operator.ended() == 2
-    assert f"vgw: can't listen at {address}" in operator.log.read_text()
+    assert f"vgw: METRICS_ADDR: can't listen at {address}" in operator.log.read_text()
     assert "Traceback" not in operator.log.read_text()
 
 

@@ -4,7 +4,7 @@ from apiserver.operatorlab import Lab
 from apiserver.operators import Operator, gateway, gateway_class, listener_set, put, route, service
 from apiserver.pods import Pod
 from apiserver.test_operator_status import give_address
-from apiserver.test_operator_tls import certificate_names, certify, https, sealed
+from apiserver.test_operator_tls import certificate_names, certify, https, listener, sealed, until_listener
 
 OPEN = {"allowedListeners": {"namespaces": {"from": "Same"}}}
 
@@ -144,3 +144,14 @@ def test_its_certificates_are_beside_those_of_the_gateway(lab):
     lab.delete("Secret", "shop")
     lab.until_condition("ListenerSet", "shop", "Accepted", "ListenersNotValid")
     assert certificate_names(lab) == {443: [("www.example.com",)]}
+
+
+def test_an_overlap_with_the_gateways_own_hostname_is_said_while_there_is_one(lab):
+    certify(lab, "cert", "www.example.com")
+    lab.gateway(listeners=[https("https", "cert", hostname="*.example.com")], **OPEN)
+    tls = {"certificateRefs": [{"name": "cert"}]}
+    lab.put(listener_set(lab.namespace, "shop", "gw", port=443, protocol="HTTPS", tls=tls))
+    until_listener(lab, "https", OverlappingTLSConfig=("True", "OverlappingHostnames"))
+    lab.delete("ListenerSet", "shop")
+    lab.until(lambda: "OverlappingTLSConfig" not in listener(lab), "it is taken back, though the Gateway is as it was")
+    assert lab.get("Gateway")["metadata"]["generation"] == 1

@@ -139,6 +139,31 @@ def test_an_entry_of_a_second_operator_of_ours_stays(lab):
     lab.delete("GatewayClass", "second")
 
 
+def test_a_condition_of_somebody_else_in_our_own_entry_stays(lab):
+    lab.put(service(lab.namespace, "tea"), route(lab.namespace, "tea", "gw"))
+    lab.gateway()
+    (own,) = lab.until(lambda: entries(lab, "tea"), "an entry of ours")
+    (blessed,) = their_entry("gw")["conditions"]
+    both = own | {"conditions": [*own["conditions"], blessed]}
+    lab.change("HTTPRoute", "tea", {"status": {"parents": [both]}}, subresource="status", who="they")
+    lab.delete("Service", "tea")
+    lab.until(lambda: reason(lab, "tea", "ResolvedRefs") == "BackendNotFound", "a condition of ours that changes")
+    (entry,) = entries(lab, "tea")
+    assert [each["type"] for each in entry["conditions"]] == ["Accepted", "ResolvedRefs", "example.com/Blessed"]
+    assert entry["conditions"][-1] == blessed
+
+
+def test_a_route_with_very_much_wrong_is_told_so(lab):
+    far = route(lab.namespace, "tea", "gw")
+    far["spec"]["rules"] = [
+        {"backendRefs": [{"name": f"{'x' * 40}-{n}-{m}", "namespace": "elsewhere", "port": 80} for m in range(16)]}
+        for n in range(16)
+    ]
+    lab.put(far)
+    lab.gateway()
+    lab.until(lambda: reason(lab, "tea", "ResolvedRefs") == "RefNotPermitted", "a status that can be stored")
+
+
 # -- grants and namespaces -----------------------------------------------------------------------
 
 

@@ -42,6 +42,7 @@ REASONS = {
         "Conflicted True HostnameConflict",
         "Conflicted True ProtocolConflict",
         "InsecureFrontendValidationMode True ConfigurationChanged",
+        "OverlappingTLSConfig True OverlappingHostnames",
         "Programmed False AddressNotUsable",
         "Programmed False HostnameConflict",
         "Programmed False Invalid",

@@ -93,7 +93,7 @@ def conflicts(world: Changes, gateway: api.Gateway) -> dict[tuple[api.Key, str],
         for each in world.values()
         if isinstance(each, api.ListenerSet) and each.gateway == api.key_of(gateway) and is_attached(world, each)
     ]
-    ordered = sorted(sets, key=lambda each: (each.created, each.metadata.namespace, each.metadata.name))
+    ordered = sorted(sets, key=lambda each: (each.created, f"{each.metadata.namespace}/{each.metadata.name}"))
     taken: list[tuple[int, str, str]] = []
     found: dict[tuple[api.Key, str], bool] = {}
     for owner in (gateway, *ordered):

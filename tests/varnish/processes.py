@@ -30,3 +30,7 @@ def program(pid: int) -> str:
 def kilobytes(pid: int, what: str) -> int:
     """Return what a process holds: VmRSS is all, RssAnon leaves out files that are mapped."""
     return int(re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1])
+
+
+def threads(pid: int) -> int:
+    return int(re.search(r"Threads:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1])

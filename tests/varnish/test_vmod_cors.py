@@ -20,6 +20,12 @@ SOME = wire.Cors(
 )
 OPEN = wire.Cors(origins=("*",), methods=("*",), headers=("*",))
 ALLOWED = "access-control-allow-origin"
+LAST_WORD = wire.Filters(
+    response=wire.HeaderModifier(
+        set=(wire.Header(name="Access-Control-Allow-Private-Network", value="true"),),
+        remove=("access-control-expose-headers",),
+    )
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +34,7 @@ def lab(tea) -> Iterator[Lab]:
         to(backend("tea"), matches=[prefix("/some")], cors=SOME),
         to(backend("tea"), matches=[prefix("/open")], cors=OPEN),
         to(backend("tea"), matches=[wire.Match(path=prefix("/get").path, method="GET")], cors=SOME),
+        to(backend("tea"), matches=[prefix("/modified")], cors=SOME, filters=LAST_WORD),
         wire.Rule(matches=(prefix("/moved"),), redirect=wire.Redirect(hostname="a.org"), cors=OPEN),
         to(backend("tea")),
     ]
@@ -124,6 +131,15 @@ def test_what_the_backend_says_does_not_count(lab):
     assert answer.values("vary") == ["accept, origin"]
     answer = lab.get("/plain", headers=[("Origin", "https://foobar.com"), ("Echo-Answer", own)])
     assert len(cors_headers(answer)) == 2
+
+
+def test_a_response_header_modifier_of_the_rule_has_the_last_word(lab):
+    origin = "https://www.foo.com"
+    own = ("Echo-Answer", '["Access-Control-Allow-Private-Network: backend"]')
+    for answer in (preflight(lab, "/modified", origin), lab.get("/modified", headers=[("Origin", origin), own])):
+        found = cors_headers(answer)
+        assert (found[ALLOWED], found["access-control-allow-private-network"]) == (origin, "true")
+        assert "access-control-expose-headers" not in found
 
 
 @pytest.fixture

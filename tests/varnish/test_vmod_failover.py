@@ -2,7 +2,9 @@
 
 import re
 import socket
+import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -102,6 +104,56 @@ def test_a_request_that_may_have_been_seen_is_not_sent_again(serve):
         answer = serve(first, second).get()
     assert answer.status == 502
     assert len(seen_first) + len(seen_second) == 1
+
+
+@contextmanager
+def resetting_endpoint() -> Iterator[wire.Endpoint]:
+    """Serve an endpoint that accepts every connection and resets it unread, as one that is being restarted does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def run() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield wire.Endpoint(address="127.0.0.1", port=server.getsockname()[1])
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [(b"Content-Length: 10", b"0123456789"), (b"Transfer-Encoding: chunked", b"a\r\n0123456789\r\n0\r\n\r\n")],
+)
+def test_a_body_that_is_gone_is_never_taken_for_an_empty_one(serve, origins, framing, body):
+    """Varnish reads the body of a slow client for an endpoint that then turns out to be gone."""
+    origins[0].seen.clear()
+    with resetting_endpoint() as gone:
+        lab = serve(gone, origins[0])
+        statuses = Counter(slowly(lab, b"PUT / HTTP/1.1\r\nHost: a\r\n" + framing + b"\r\n", body) for _ in range(12))
+    assert {seen.body for seen in origins[0].seen} <= {"0123456789"}
+    assert statuses[200] == len(origins[0].seen)
+    assert set(statuses) <= {200, 502, None}
+
+
+def slowly(lab: Lab, head: bytes, body: bytes) -> int | None:
+    """Send the body of a request a moment after its head; return the status of the answer, unless a reset ate it."""
+    with socket.create_connection(("127.0.0.1", lab.ports["http-80"]), timeout=10) as client:
+        client.sendall(head + b"Connection: close\r\n\r\n")
+        time.sleep(0.1)
+        client.sendall(body)
+        try:
+            return int(client.recv(65536).split(b" ")[1])
+        except ConnectionResetError:
+            return None
 
 
 def test_a_sick_endpoint_is_left_alone(serve, origins):

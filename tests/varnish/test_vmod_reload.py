@@ -1,14 +1,19 @@
 """Both kinds of reload: nothing is lost, nothing grows, a failure changes nothing."""
 
+import contextlib
 import json
 import os
+import threading
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
+from varnish import processes
 from varnish.ghostlab import (
     CACHE_EVERYTHING,
+    POSTAMBLE,
+    PREAMBLE,
     Config,
     Lab,
     VarnishError,
@@ -200,6 +205,41 @@ def test_an_older_vcl_is_brought_up_to_date(lab, tea, coffee):
     lab.admin("vcl.use", "vcl1")
     assert lab.get().origin == "tea"
     assert "vcl1.rule(default/drink/0)" in lab.admin("backend.list", "vcl1.*")
+
+
+def test_one_request_brings_an_older_vcl_up_to_date_and_the_others_go_on(tea):
+    workers = {"thread_pools": "1", "thread_pool_min": "60", "thread_pool_max": "60"}
+    with Lab(many_routes(1, "tea", tea), parameters=workers) as lab:
+        lab.configure(many_routes(3000, "tea", tea))
+        path = lab.directory / "newer.vcl"
+        path.write_text(PREAMBLE + POSTAMBLE)
+        with load(lab, "/0", threads=16) as results:
+            until(lambda: len(results) > 100, "varnishd is busy")
+            with counted(lab.child) as threads:
+                lab.admin("vcl.load", "newer", str(path))
+                until(lambda: lab.get("/2999").status == 200, "the VCL in use has caught up")
+        assert not failures(results)
+        # Those of the VCL that is loaded, and one that catches up.
+        assert max(threads) - threads[0] <= 4
+
+
+@contextlib.contextmanager
+def counted(process: int) -> Iterator[list[int]]:
+    """Count the threads of a process all the time."""
+    counts = [processes.threads(process)]
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.wait(0.001):
+            counts.append(processes.threads(process))
+
+    counter = threading.Thread(target=run)
+    counter.start()
+    try:
+        yield counts
+    finally:
+        stop.set()
+        counter.join()
 
 
 def test_a_cold_vcl_holds_no_backends(lab):

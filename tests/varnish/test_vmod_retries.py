@@ -3,12 +3,14 @@
 import asyncio
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from varnish.ghostlab import CACHE_EVERYTHING, refusing_endpoint
+from varnish.ghostlab import CACHE_EVERYTHING, Config, Lab, backend, prefix, refusing_endpoint, route, to
 from varnish.scripted import Scripted, Step, answer, close, late, reset, silence, trickle
 from varnish.talk import Request, over_http2
+from varnish.waiting import until
 from varnish_gateway.ir import wire
 
 ERRORS = (500, 502, 503, 504)
@@ -65,6 +67,23 @@ def test_a_response_that_is_thrown_away_leaves_nothing_behind(serve):
             answered = serve(flaky, retry=retry(1)).get()
             assert time.monotonic() - began < SOON
         assert (answered.status, answered.body, answered.header("x-bad")) == (200, b"right", None)
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5",
+        b"Transfer-Encoding: gzip, chunked",
+        b"Content-Length: 5\r\nContent-Length: 6",
+    ],
+)
+def test_what_follows_a_response_without_an_end_is_nobodys_answer(serve, framing):
+    forged = b"HTTP/1.1 200 Forged\r\nContent-Length: 6\r\n\r\nforged"
+    endless = trickle([b"HTTP/1.1 503 No\r\n" + framing + b"\r\n\r\n", forged], 0.1)
+    with Scripted(endless, answer(200, b"right")) as flaky:
+        answered = serve(flaky, retry=retry(1, backoff=20)).get()
+    assert (answered.status, answered.body) == (200, b"right")
+    assert flaky.connections == 2
 
 
 @pytest.mark.parametrize("timeouts", [None, wire.Timeouts(request=20_000)])
@@ -164,6 +183,25 @@ def test_an_answer_stands_where_no_time_is_left_for_another(serve):
         answered = lab.get()
         assert time.monotonic() - began < SOON
     assert (answered.status, answered.body) == (500, b"the first")
+
+
+def test_pauses_leave_threads_for_the_others(tea):
+    """Each holds two of them; here two thirds of all the requests at once would hold every one."""
+    threads = {"thread_pools": "1", "thread_pool_min": "50", "thread_pool_max": "60"}
+    with Scripted(answer(500)) as bad:
+        rules = [
+            to(backend("bad"), matches=[prefix("/bad")], retry=retry(1, backoff=5000)),
+            to(backend("tea")),
+        ]
+        config = Config([route("r", *rules)], {"bad": [bad.endpoint], "tea": [tea]})
+        with Lab(config, parameters=threads) as lab, ThreadPoolExecutor(40) as clients:
+            asked = [clients.submit(lab.get, "/bad") for _ in range(40)]
+            until(lambda: len(bad.requests) >= 25, "most of them are answered, or pause")
+            began = time.monotonic()
+            assert lab.get("/good").origin == "tea"
+            assert time.monotonic() - began < 3
+            assert {one.result().status for one in asked} == {500}
+            assert 40 < len(bad.requests) <= 43
 
 
 # -- request bodies --------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -24,7 +25,7 @@ def timed(lab: Lab, **request) -> tuple[Answer, float]:
     return answered, time.monotonic() - began
 
 
-def within(request: int = 0, backend_request: int = 0) -> wire.Timeouts:
+def within(request: int | None = None, backend_request: int | None = None) -> wire.Timeouts:
     return wire.Timeouts(request=request, backend_request=backend_request)
 
 
@@ -72,13 +73,51 @@ def test_a_broken_connection_is_no_time_out(serve):
     assert serve(refusing_endpoint(), timeouts=within(request=LONG)).get().status == 503
 
 
-def test_time_outs_of_varnishd_itself_are_504_too(serve):
+@pytest.fixture
+def hasty(lab) -> Iterator[None]:
+    """Have varnishd itself wait for 0.3 seconds only."""
+    for parameter in ("first_byte_timeout", "between_bytes_timeout"):
+        lab.admin("param.set", parameter, "0.3")
+    yield
+    for parameter in ("first_byte_timeout", "between_bytes_timeout"):
+        lab.admin("param.reset", parameter)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("timeouts", [None, wire.Timeouts()])
+def test_time_outs_of_varnishd_itself_are_504_too(serve, timeouts):
     with Scripted(silence) as slow:
-        lab = serve(slow)
-        lab.admin("param.set", "first_byte_timeout", "0.3")
-        answered, _ = timed(lab)
-        lab.admin("param.reset", "first_byte_timeout")
+        answered, _ = timed(serve(slow, timeouts=timeouts))
     assert answered.status == 504
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(
+    "timeouts",
+    [
+        within(request=LONG),
+        within(backend_request=LONG),
+        within(request=0),
+        within(backend_request=0),
+        within(request=0, backend_request=LONG),
+        within(request=LONG, backend_request=0),
+    ],
+)
+def test_who_says_how_long_gets_it_whatever_varnishd_allows_the_others(serve, timeouts):
+    body = [HEAD[:10], HEAD[10:], b"x" * 50, b"x" * 50]
+    with Scripted(late(0.7, trickle(body, 0.7))) as slow:
+        answered = serve(slow, timeouts=timeouts).get()
+    assert (answered.status, answered.body) == (200, b"x" * 100)
+
+
+def test_what_user_vcl_asks_for_counts_where_there_is_no_limit(serve):
+    with Scripted(silence) as slow:
+        lab = serve(slow, timeouts=within(request=0))
+        lab.load_vcl("sub vcl_backend_fetch { set bereq.first_byte_timeout = 0.2s; }")
+        answered, seconds = timed(lab)
+        lab.load_vcl()
+    assert answered.status == 504
+    assert seconds < SOON
 
 
 @pytest.mark.parametrize("timeouts", [within(request=400), within(backend_request=400)])

@@ -159,3 +159,15 @@ def test_init_is_needed_once(lab):
         lab.load_vcl(whole=without)
     with pytest.raises(VarnishError, match="called twice"):
         lab.load_vcl("sub vcl_init { ghost.init(); }")
+
+
+def test_a_probe_for_every_backend_is_refused(lab):
+    lab.load_vcl()
+    child = lab.child
+    own = 'backend own { .host = "127.0.0.1"; }\nsub vcl_recv { if (req.http.own) { set req.backend_hint = own; } }\n'
+    with pytest.raises(VarnishError, match="a probe named default would be that of the gateway's endpoints"):
+        lab.load_vcl('probe default { .url = "/"; }\n' + own)
+    assert lab.get("/tea").origin == "tea"
+    lab.load_vcl('probe mine { .url = "/"; }\n' + own.replace("; }", "; .probe = mine; }", 1))
+    assert lab.get("/tea").origin == "tea"
+    assert lab.child == child

@@ -140,6 +140,36 @@ def test_a_backend_that_does_not_upgrade_is_asked_to_close(serve):
     assert len(origin.requests) == 1
 
 
+HIDDEN = wire.Filters(response=wire.HeaderModifier(remove=("X-Internal",)))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        to(backend("pool"), filters=HIDDEN),
+        to(backend("pool", filters=HIDDEN)),
+        to(backend("nobody", weight=0), backend("pool", filters=HIDDEN), cors=wire.Cors(origins=("*",))),
+    ],
+)
+def test_response_filters_can_not_be_switched_off(lab, rule):
+    """Nobody sees the answer in a pipe: where it has to be changed the request is an ordinary one."""
+    with Scripted(answer(200, b"x", headers=["X-Internal: secret"])) as origin:
+        assert lab.reload(Config([route("r", rule)], {"pool": [origin.endpoint]})).status == 200
+        with connected(lab) as (_, head):
+            assert head.startswith(b"HTTP/1.1 200 ")
+            assert b"secret" not in head
+    assert b"upgrade" not in origin.requests[0].lower()
+
+
+def test_cors_is_no_hindrance(serve):
+    """Browsers ask nobody's leave for a WebSocket but the backend's."""
+    with Scripted(echo) as origin:
+        lab = serve(origin, cors=wire.Cors(origins=("https://a.org",)))
+        with connected(lab, HANDSHAKE.replace(b"X-Mine: 1", b"Origin: https://b.org")) as (_, head):
+            assert head.startswith(b"HTTP/1.1 101 ")
+    assert b"Origin: https://b.org\r\n" in origin.requests[0]
+
+
 @pytest.mark.parametrize(
     ("what", "instead"),
     [

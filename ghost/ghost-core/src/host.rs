@@ -42,8 +42,9 @@ impl Host {
             return Err(Malformed);
         }
         let mut bytes = [0; MAX_LENGTH];
-        bytes[..name.len()].copy_from_slice(name);
-        bytes.make_ascii_lowercase();
+        for (to, from) in bytes.iter_mut().zip(name) {
+            *to = from.to_ascii_lowercase();
+        }
         let length = u8::try_from(name.len()).map_err(|_| Malformed)?;
         Ok(Self { bytes, length })
     }
@@ -87,12 +88,20 @@ fn is_name(name: &[u8], header: &[u8]) -> bool {
         [] => header.is_empty(),
         [b'[', address @ .., b']'] => std::str::from_utf8(address)
             .is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok()),
-        _ => name.split(|&byte| byte == b'.').all(is_label),
+        _ => has_labels(name),
     }
 }
 
-/// Underscores are not for host names, yet they are common in them.
-fn is_label(label: &[u8]) -> bool {
-    !label.is_empty()
-        && label.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+/// Whether dots stand between labels, of which none is empty. Underscores are not for host
+/// names, yet they are common in them.
+fn has_labels(name: &[u8]) -> bool {
+    let mut before = b'.';
+    for &byte in name {
+        let fits = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if !fits && (byte != b'.' || before == b'.') {
+            return false;
+        }
+        before = byte;
+    }
+    before != b'.'
 }

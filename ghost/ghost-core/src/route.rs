@@ -50,6 +50,18 @@ pub struct Rule {
     pub cors: Option<Cors>,
 }
 
+impl Rule {
+    /// Whether what a backend answers goes out with other headers. CORS does not count: it
+    /// tells browsers something, and to those nobody takes it away.
+    #[must_use]
+    pub fn edits_responses(&self) -> bool {
+        let edits = |filters: &Filters| !filters.response.is_empty();
+        edits(&self.filters)
+            || matches!(&self.action, Action::Backends(backends)
+                if backends.all().iter().any(|backend| edits(&backend.filters)))
+    }
+}
+
 /// A route with its regular expressions compiled.
 #[derive(Clone, Debug)]
 pub struct CompiledRoute {

@@ -10,6 +10,9 @@ const IDEMPOTENT: [&[u8]; 6] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b
 /// Pauses grow up to this, unless the first one is longer.
 const LONGEST_GROWN_PAUSE: Duration = Duration::from_secs(1);
 
+/// After so many seconds in pauses no other is begun: each holds threads of varnishd.
+const MOST_PAUSES: u64 = 60;
+
 /// How long a request may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
@@ -17,14 +20,18 @@ pub struct Timeouts {
     pub request: Option<Duration>,
     /// One attempt.
     pub backend_request: Option<Duration>,
+    /// Whether the rule says anything about it, if only that there is no limit: varnishd's
+    /// own limits are for those that say nothing.
+    pub said: bool,
 }
 
 impl Timeouts {
     pub(crate) fn new(source: Option<&wire::Timeouts>) -> Self {
-        let limit = |millis: u64| (millis > 0).then_some(Duration::from_millis(millis));
+        let limit = |millis: Option<u64>| millis.filter(|&it| it > 0).map(Duration::from_millis);
         source.map_or_else(Self::default, |source| Self {
             request: limit(source.request),
             backend_request: limit(source.backend_request),
+            said: source.request.or(source.backend_request).is_some(),
         })
     }
 }
@@ -33,8 +40,7 @@ impl Timeouts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
     codes: Box<[u16]>,
-    /// So many times at most.
-    pub attempts: u32,
+    attempts: u32,
     backoff: Duration,
 }
 
@@ -51,6 +57,12 @@ impl Retry {
     #[must_use]
     pub fn wants_another_than(&self, status: u16) -> bool {
         self.codes.contains(&status)
+    }
+
+    /// Whether there may be another repetition after `made`, with so much time in pauses.
+    #[must_use]
+    pub fn goes_on_after(&self, made: u32, paused: Duration) -> bool {
+        made < self.attempts && paused.as_secs() < MOST_PAUSES
     }
 
     /// How long to wait before the repetition after `made` others: twice as long each time,

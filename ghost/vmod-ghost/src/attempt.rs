@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::director::methods_of;
 use crate::drain;
 use crate::native::Native;
-use crate::patience::Waits;
+use crate::patience::{End, Waits};
 use crate::sys::{self, Ctx};
 
 /// Bytes of one or more attempts.
@@ -23,11 +23,11 @@ pub type Bytes = sys::acct_bereq;
 pub enum Ended {
     /// A response with this status has begun.
     Answered(u16),
-    /// No connection came about, so the endpoint has seen nothing.
+    /// No connection came about, so the endpoint has seen nothing, and nothing is lost.
     Unsent,
     /// The same, because time was up.
     Unreachable,
-    /// The endpoint may have seen the request, and broke the connection off.
+    /// The endpoint may have seen the request, or its body is gone, and the connection broke.
     Broken,
     /// The same, but time was up.
     TimedOut,
@@ -64,13 +64,13 @@ impl Attempts {
         }
     }
 
-    /// Fetch from one endpoint, until this moment at most.
-    pub fn run(&mut self, native: &Native, until: Option<Instant>) -> Ended {
+    /// Fetch from one endpoint, until then at most.
+    pub fn run(&mut self, native: &Native, end: End) -> Ended {
         // SAFETY: the busyobj is this thread's, and gethdrs is called as Varnish itself
         // calls it: without a connection open, with an empty beresp.
         unsafe {
             let Some(get_headers) = methods_of(native.raw()).gethdrs else { return Ended::Unsent };
-            let waits = Waits::begin(self.ctx, until);
+            let waits = Waits::begin(self.ctx, end);
             (*self.bo).acct = mem::zeroed();
             let answered = get_headers(self.ctx, native.raw()) == 0;
             let bytes = (*self.bo).acct;
@@ -78,7 +78,9 @@ impl Attempts {
                 add(&mut (*self.bo).acct, &self.earlier);
                 Ended::Answered((*(*self.bo).beresp).status)
             } else {
-                let ended = waits.failure(self.ctx, bytes.bereq_hdrbytes > 0);
+                // A body that was read for this attempt is gone, if none of it was written.
+                let sent = bytes.bereq_hdrbytes > 0 || !self.can_repeat();
+                let ended = waits.failure(self.ctx, sent);
                 add(&mut self.earlier, &bytes);
                 self.put_back();
                 ended

@@ -8,7 +8,6 @@
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use ghost_core::{is_idempotent, Retry, Rule};
@@ -19,6 +18,7 @@ use crate::http::Http;
 use crate::native::Native;
 use crate::order::TryOrder;
 use crate::patience::Patience;
+use crate::pause::Pause;
 use crate::random;
 use crate::sys::{self, Ctx};
 use crate::tasks::FetchTask;
@@ -94,15 +94,16 @@ impl<'r> Course<'r> {
         unsafe {
             let patience = rule.map(|rule| Patience::of(&rule.timeouts, ctx)).unwrap_or_default();
             let retry = rule.and_then(|rule| rule.retry.as_ref());
-            let retries = Retries { retry, patience, made: 0 };
+            let retries = Retries { retry, patience, made: 0, paused: Duration::ZERO };
             Self { ctx, attempts: Attempts::new(ctx), patience, retries }
         }
     }
 
     /// Ask one endpoint.
     fn ask(&mut self, native: &Native, round: &mut Round<'_>) -> Next {
-        let until = self.patience.end_of_attempt();
-        let ended = self.attempts.run(native, until);
+        let end = self.patience.end_of_attempt();
+        let ended = self.attempts.run(native, end);
+        let until = end.moment();
         round.note(ended);
         match ended {
             Ended::Answered(status) => {
@@ -203,11 +204,12 @@ struct Retries<'r> {
     retry: Option<&'r Retry>,
     patience: Patience,
     made: u32,
+    paused: Duration,
 }
 
 impl Retries<'_> {
-    /// How long to wait for another attempt, if there is to be one instead of this answer.
-    fn instead_of(&self, status: u16, attempts: &Attempts) -> Option<Duration> {
+    /// The pause before another attempt, if there is to be one instead of this answer.
+    fn instead_of(&self, status: u16, attempts: &Attempts) -> Option<Pause> {
         self.retry.filter(|retry| retry.wants_another_than(status) && attempts.can_repeat())?;
         self.pause(Duration::ZERO)
     }
@@ -215,17 +217,17 @@ impl Retries<'_> {
     /// Wait for another attempt, if there is to be one.
     fn made_after(&mut self, at_least: Duration) -> bool {
         let pause = self.pause(at_least);
-        pause.inspect(|pause| self.wait(*pause)).is_some()
+        pause.map(|pause| self.wait(pause)).is_some()
     }
 
-    fn pause(&self, at_least: Duration) -> Option<Duration> {
-        let retry = self.retry.filter(|retry| self.made < retry.attempts)?;
-        let pause = retry.pause(self.made, random::next()).max(at_least);
-        self.patience.allows(pause).then_some(pause)
+    fn pause(&self, at_least: Duration) -> Option<Pause> {
+        let retry = self.retry.filter(|retry| retry.goes_on_after(self.made, self.paused))?;
+        let length = retry.pause(self.made, random::next()).max(at_least);
+        self.patience.allows(length).then_some(length).and_then(Pause::new)
     }
 
-    fn wait(&mut self, pause: Duration) {
+    fn wait(&mut self, pause: Pause) {
         self.made += 1;
-        thread::sleep(pause);
+        self.paused += pause.wait();
     }
 }

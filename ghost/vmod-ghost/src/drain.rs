@@ -27,7 +27,10 @@ pub unsafe fn or_close(ctx: Ctx, until: Option<Instant>) {
     unsafe {
         let bo = &*(*ctx).bo;
         let Some(htc) = bo.htc.as_mut() else { return };
-        if has_body(htc) && !(sys::VFP_Open(ctx, bo.vfc) == 0 && reaches_end(htc, bo.vfc, end)) {
+        // Of a body whose end nobody can tell, more may come at any time.
+        let endless = htc.body_status == sys::BS_ERROR.as_ptr();
+        let read = || sys::VFP_Open(ctx, bo.vfc) == 0 && reaches_end(htc, bo.vfc, end);
+        if endless || (has_body(htc) && !read()) {
             htc.doclose = sys::SC_RX_BODY.as_ptr();
         }
     }

@@ -148,7 +148,7 @@ pub unsafe fn response(ctx: Ctx) -> Result<(), Failure> {
     }
 }
 
-/// Response filters of the rule; counts the response.
+/// CORS and response filters of the rule, which have the last word; counts the response.
 ///
 /// # Safety
 /// `ctx` is the context of a client task that delivers.
@@ -163,11 +163,11 @@ pub unsafe fn deliver(ctx: Ctx, instance: &Instance) -> Result<(), Failure> {
             Outcome::Routed(entry) | Outcome::Preflight(entry) => {
                 let Some(target) = entry.target() else { return Ok(()) };
                 target.service.counters.count(status, source, seconds);
-                edit(&mut resp, &target.rule.filters.response)?;
                 if let (Some(cors), Outcome::Routed(_)) = (&target.rule.cors, &task.outcome) {
                     let req = Http::new((*ctx).http_req).ok_or(Failure::WrongSubroutine)?;
                     allow_origin(&mut resp, cors, &req)?;
                 }
+                edit(&mut resp, &target.rule.filters.response)?;
             }
             Outcome::Unrouted => {
                 if let Some(store) = instance.store() {

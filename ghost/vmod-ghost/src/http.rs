@@ -200,9 +200,16 @@ impl<'a> Http<'a> {
         }
         // SAFETY: WS_Alloc gave length + 1 bytes that nobody else has.
         let room = unsafe { slice::from_raw_parts_mut(start, length + 1) };
-        let bytes = pieces.iter().flat_map(|piece| piece.iter());
-        for (to, &from) in room.iter_mut().zip(bytes) {
-            *to = if matches!(from, b'\r' | b'\n' | 0) { b' ' } else { from };
+        let mut rest = &mut *room;
+        for piece in pieces {
+            let (to, after) = rest.split_at_mut(piece.len());
+            to.copy_from_slice(piece);
+            rest = after;
+        }
+        for byte in &mut room[..length] {
+            if matches!(*byte, b'\r' | b'\n' | 0) {
+                *byte = b' ';
+            }
         }
         room[length] = 0;
         Ok(start.cast())

@@ -4,8 +4,9 @@
 //! catch up with one, change [`Live`] under a lock and swap a new snapshot in.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwapOption, Guard};
 use ghost_core::Router;
@@ -21,6 +22,9 @@ use crate::store::{lock, Store};
 
 /// varnishd's workers have 80 kB, too little to read a configuration.
 const STACK_SIZE: usize = 4 << 20;
+
+/// Who could not catch up tries again after this time, not with every request.
+const NEXT_TRY: Duration = Duration::from_secs(1);
 
 /// What requests see.
 pub struct Snapshot {
@@ -39,6 +43,8 @@ pub struct Instance {
     snapshot: ArcSwapOption<Snapshot>,
     /// None while the VCL is cold.
     live: Mutex<Option<(Live, Retirement)>>,
+    /// Held by who catches up; when that last failed.
+    behind: Mutex<Option<Instant>>,
 }
 
 impl Instance {
@@ -49,6 +55,7 @@ impl Instance {
             store: OnceLock::new(),
             snapshot: ArcSwapOption::empty(),
             live: Mutex::new(None),
+            behind: Mutex::new(None),
         })
     }
 
@@ -80,7 +87,8 @@ impl Instance {
     }
 
     /// What to serve a request with; None while the VCL is cold. If another VCL has
-    /// reloaded the configuration since, this one catches up first.
+    /// reloaded the configuration since, one request catches up first; those beside it are
+    /// served with what there is.
     pub fn snapshot(&self) -> Guard<Option<Arc<Snapshot>>> {
         let snapshot = self.snapshot.load();
         let (Some(served), Some(store)) = (snapshot.as_ref(), self.store()) else {
@@ -89,9 +97,22 @@ impl Instance {
         if served.generation >= store.generation() {
             return snapshot;
         }
-        // Whoever can't catch up serves what it has.
-        let _ = on_own_thread(|| self.bring_to(&store.current()));
+        self.catch_up(store);
         self.snapshot.load()
+    }
+
+    /// Serve what another VCL has loaded, unless somebody is about it or has just failed.
+    #[cold]
+    fn catch_up(&self, store: &Store) {
+        let mut failed = match self.behind.try_lock() {
+            Ok(failed) => failed,
+            Err(TryLockError::Poisoned(failed)) => failed.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if failed.is_none_or(|moment| moment.elapsed() > NEXT_TRY) {
+            let caught_up = on_own_thread(|| self.bring_to(&store.current()));
+            *failed = caught_up.err().map(|_| Instant::now());
+        }
     }
 
     /// Read the configuration again and serve it.

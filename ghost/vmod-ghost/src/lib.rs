@@ -24,6 +24,7 @@ mod live;
 mod native;
 mod order;
 mod patience;
+mod pause;
 mod pool;
 mod processor;
 mod proxy;

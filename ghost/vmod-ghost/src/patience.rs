@@ -7,6 +7,9 @@ use ghost_core::Timeouts;
 use crate::attempt::Ended;
 use crate::sys::{self, Ctx};
 
+/// Seconds that nobody waits for. Varnish counts a wait in milliseconds, in an int.
+const FOR_EVER: f64 = 1e6;
+
 /// A wait that ended by so many seconds too early has still ended because time was up.
 const TOLERANCE: f64 = 0.005;
 
@@ -15,6 +18,28 @@ const TOLERANCE: f64 = 0.005;
 pub struct Patience {
     deadline: Option<Instant>,
     each: Option<Duration>,
+    said: bool,
+}
+
+/// When an attempt has to be over.
+#[derive(Clone, Copy)]
+pub enum End {
+    /// Its rule says so.
+    At(Instant),
+    /// Its rule says that there is no limit.
+    Never,
+    /// Its rule says nothing: Varnish's own limits hold.
+    Unsaid,
+}
+
+impl End {
+    /// The moment, if there is one.
+    pub fn moment(self) -> Option<Instant> {
+        match self {
+            Self::At(moment) => Some(moment),
+            Self::Never | Self::Unsaid => None,
+        }
+    }
 }
 
 impl Patience {
@@ -30,13 +55,17 @@ impl Patience {
             let passed = Duration::try_from_secs_f64(passed).unwrap_or_default();
             Instant::now() + limit.saturating_sub(passed)
         });
-        Self { deadline, each: timeouts.backend_request }
+        Self { deadline, each: timeouts.backend_request, said: timeouts.said }
     }
 
     /// When an attempt has to be over that begins now.
-    pub fn end_of_attempt(&self) -> Option<Instant> {
+    pub fn end_of_attempt(&self) -> End {
         let end = self.each.map(|each| Instant::now() + each);
-        end.into_iter().chain(self.deadline).min()
+        match end.into_iter().chain(self.deadline).min() {
+            Some(moment) => End::At(moment),
+            None if self.said => End::Never,
+            None => End::Unsaid,
+        }
     }
 
     /// Whether time is up.
@@ -58,21 +87,28 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Have no wait of the attempt that begins last beyond this moment.
+    /// Have no wait of the attempt that begins last beyond its end. Where its rule says when
+    /// that is, only VCL can want an answer sooner: the parameters are for all the others.
+    /// For a connection they hold in any case.
     ///
     /// # Safety
     /// `ctx` is the context of a fetch.
-    pub unsafe fn begin(ctx: Ctx, until: Option<Instant>) -> Self {
+    pub unsafe fn begin(ctx: Ctx, end: End) -> Self {
         // SAFETY: as promised by the caller.
         unsafe {
             let bo = &mut *(*ctx).bo;
             let before = [bo.connect_timeout, bo.first_byte_timeout, bo.between_bytes_timeout];
-            let Some(until) = until else { return Self { began: f64::NAN, limit: None, before } };
-            let left = until.saturating_duration_since(Instant::now()).as_secs_f64().max(0.001);
-            let usual = &*sys::cache_param;
-            bo.connect_timeout = left.min(in_force(before[0], usual.connect_timeout));
-            bo.first_byte_timeout = left.min(in_force(before[1], usual.first_byte_timeout));
-            bo.between_bytes_timeout = left.min(in_force(before[2], usual.between_bytes_timeout));
+            let left = match end {
+                End::Unsaid => return Self { began: f64::NAN, limit: None, before },
+                End::Never => FOR_EVER,
+                End::At(moment) => {
+                    let left = moment.saturating_duration_since(Instant::now());
+                    left.as_secs_f64().clamp(0.001, FOR_EVER)
+                }
+            };
+            bo.connect_timeout = left.min(in_force(before[0], (*sys::cache_param).connect_timeout));
+            bo.first_byte_timeout = left.min(in_force(before[1], FOR_EVER));
+            bo.between_bytes_timeout = left.min(in_force(before[2], FOR_EVER));
             Self { began: now(), limit: Some(left), before }
         }
     }

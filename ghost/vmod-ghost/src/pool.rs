@@ -217,9 +217,12 @@ unsafe extern "C" fn pipe(ctx: Ctx, director: sys::VCL_BACKEND) -> sys::stream_c
                 let Some(native_pipe) = methods_of(native).http1pipe else { continue };
                 (*req).acct.req_hdrbytes = received;
                 sys::VRT_Assign_Backend(&raw mut (*bo).director_resp, native);
+                let noted = (*req).t_prev;
                 let closed = native_pipe(ctx, native);
-                // This very answer means that no connection came about.
-                if closed != not_connected {
+                // From 7.7 on this very answer can also mean that the request was sent in
+                // part. But once there is a connection Varnish notes the time.
+                let sent = (*req).t_prev > noted;
+                if closed != not_connected || sent {
                     return closed;
                 }
             }

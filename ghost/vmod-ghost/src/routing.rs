@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
-use ghost_core::{asks_for_tunnel, join_values, target, Action, Host, Request};
+use ghost_core::{asks_for_tunnel, join_values, target, Action, Host, Request, Rule};
 
 use crate::answers::Answers;
 use crate::failure::Failure;
@@ -195,7 +195,9 @@ pub unsafe fn changed(ctx: Ctx) -> Result<bool, Failure> {
     }
 }
 
-/// Whether the request asks to go on as a WebSocket, and can: over HTTP/1.1, to a backend.
+/// Whether the request asks to go on as a WebSocket, and can: over HTTP/1.1, to a backend
+/// whose answer may go out as it is. Nobody sees the answer in a pipe, and an endpoint need
+/// not upgrade: any client could otherwise do away with the response filters of a rule.
 ///
 /// # Safety
 /// `ctx` is the context of a client task.
@@ -210,8 +212,9 @@ pub unsafe fn is_websocket(ctx: Ctx) -> Result<bool, Failure> {
         else {
             return Ok(false);
         };
-        let target = entry.target();
-        Ok(target.is_some_and(|target| matches!(target.rule.action, Action::Backends(_))))
+        let to_a_backend = |rule: &Rule| matches!(rule.action, Action::Backends(_));
+        let rule = entry.target().map(|target| &*target.rule);
+        Ok(rule.is_some_and(|rule| to_a_backend(rule) && !rule.edits_responses()))
     }
 }
 

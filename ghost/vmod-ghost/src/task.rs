@@ -1,10 +1,11 @@
 //! What ghost remembers for the length of a task.
 //!
 //! A client task and the fetch that it starts are two tasks: nothing is shared between
-//! them but `req.backend_hint`, which becomes `bereq.backend`. Values live on the heap and
-//! go when the task ends, after a rollback, or when the next pipe or restart replaces them.
+//! them but `req.backend_hint`, which becomes `bereq.backend`. Values live on the task's
+//! workspace and go when the task ends or is rolled back, before the workspace does.
 
 use std::ffi::{c_void, CStr};
+use std::mem;
 use std::ptr;
 
 use crate::fence::fence;
@@ -27,7 +28,7 @@ impl Slot {
     }
 }
 
-/// Something that ghost remembers for a task.
+/// Something that ghost remembers for a task; no more aligned than a pointer, as workspaces are.
 pub trait Task: Default + 'static {
     /// Where it is kept.
     const SLOT: &'static Slot;
@@ -44,7 +45,13 @@ pub trait Task: Default + 'static {
         unsafe {
             let slot = sys::VRT_priv_task(ctx, key).as_mut()?;
             if slot.priv_.is_null() {
-                slot.priv_ = Box::into_raw(Box::<Self>::default()).cast();
+                let size = u32::try_from(mem::size_of::<Self>()).ok()?;
+                let room: *mut Self = sys::WS_Alloc((*ctx).ws, size).cast();
+                if room.is_null() {
+                    return None;
+                }
+                room.write(Self::default());
+                slot.priv_ = room.cast();
                 slot.methods = &raw const Self::SLOT.0;
             }
             slot.priv_.cast::<Self>().as_mut()
@@ -65,6 +72,6 @@ pub trait Task: Default + 'static {
 unsafe extern "C" fn forget<T: Task>(_: Ctx, memory: *mut c_void) {
     fence(ptr::null(), "task", (), || {
         // SAFETY: Varnish calls this once for what `remember` put there.
-        drop(unsafe { Box::from_raw(memory.cast::<T>()) });
+        unsafe { ptr::drop_in_place(memory.cast::<T>()) };
     });
 }

@@ -18,6 +18,9 @@ use crate::{exchange, routing};
 /// Where the configuration is, unless `init()` says so.
 const PATH_VARIABLE: &str = "GHOST_CONFIG_PATH";
 
+const DEFAULT_PROBE: &str =
+    "a probe named default would be that of the gateway's endpoints, too; give it another name";
+
 struct PrivMethods(sys::vmod_priv_methods);
 
 // SAFETY: constants only.
@@ -97,6 +100,9 @@ unsafe extern "C" fn ghost_init(ctx: Ctx, memory: *mut sys::vmod_priv, path: sys
         let result = unsafe {
             let given = if path.is_null() { c"" } else { CStr::from_ptr(path) };
             match instance(memory) {
+                // Varnish would probe every endpoint of ghost's with it, and panic when it
+                // begins: they come while the VCL becomes warm, and are told so twice.
+                _ if !sys::VCL_DefaultProbe((*ctx).vcl).is_null() => Err(DEFAULT_PROBE.to_owned()),
                 Some(instance) => config_path(given).and_then(|path| instance.init(&path)),
                 None => Err(Failure::NotLoaded.text().to_owned()),
             }

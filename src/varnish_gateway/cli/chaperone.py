@@ -13,11 +13,12 @@ _DESCRIPTION = """\
 Start and supervise one varnishd, and keep it at the configuration that a cluster or files give
 it. All settings come from the environment.
 
-  VARNISH_LISTEN         sockets: name=address:port,http joined with ";"
-  WORK_DIR               where varnishd works
+  VARNISH_LISTEN         sockets: name=address:port,http or https-…=address:port,https joined with ";"
+  VARNISH_HTTP_ADDR      one HTTP socket, where VARNISH_LISTEN is not given (:80)
+  WORK_DIR               where the chaperone works, and varnishd unless VARNISH_DIR names another place
   VARNISH_ADMIN_PORT, VARNISH_STORAGE, VARNISHD_EXTRA_ARGS, HEALTH_ADDR, DRAIN_SECONDS, LOG_LEVEL, …
 
-in a cluster (in a pod, or by KUBECONFIG):
+in a cluster (by KUBECONFIG, as a pod, or by ~/.kube/config):
   CONFIGMAP_NAME         the Gateway's ConfigMap, {gateway}-vcl; this turns the cluster on
   NAMESPACE              where it is
   SECRET_NAME            the Gateway's Secret, {gateway}-tls
@@ -27,7 +28,10 @@ from files:
   VCL_PATH               main.vcl
   ROUTING_CONFIG_PATH    routing.json
   GHOST_CONFIG_PATH      where ghost.json is written, or read where there is no routing
-  ENDPOINTS_PATH         EndpointSlices
+  ENDPOINTS_PATH         EndpointSlices of the Services in routing.json; without them they have no endpoints
+  TLS_CERT_DIR           tls.json and the files that it names, for https sockets
+
+docs/configuration-reference.md has them all.
 """
 
 

@@ -21,7 +21,7 @@ from varnish_gateway.standalone.plane import DRAIN_SECONDS
 _DESCRIPTION = """\
 Serve Gateway API manifests on this machine: start varnishd for every Gateway in them, and
 follow every change of the files. Routes, weights, endpoints and user VCL change without a
-request lost; a change of listeners restarts the varnishd of that Gateway.
+request lost; another port of a listener restarts the varnishd of that Gateway.
 
 A document that is wrong is reported and changes nothing: what was served goes on, and the
 correction is picked up by itself. Ctrl-C ends; a second Ctrl-C ends at once.

@@ -115,10 +115,13 @@ class Cors(Wire, frozen=True):
 
 
 class Timeouts(Wire, frozen=True):
-    """Milliseconds for everything that a request takes, and for one attempt of it; 0 is no limit."""
+    """Milliseconds for everything that a request takes, and for one attempt of it.
 
-    request: int = 0
-    backend_request: int = 0
+    0 is no limit, not even varnishd's own; where neither is said, those hold.
+    """
+
+    request: int | None = None
+    backend_request: int | None = None
 
 
 class Retry(Wire, frozen=True):
@@ -168,7 +171,7 @@ class Rule(Wire, frozen=True):
 
 
 class Attachment(Wire, frozen=True):
-    """A listener that takes the route, and the hostnames that hold there ("*" is any)."""
+    """A listener that takes the route, and the route's hostnames that meet its own ("*" is any)."""
 
     listener: str
     hostnames: tuple[str, ...] = ("*",)

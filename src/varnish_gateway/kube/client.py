@@ -2,9 +2,10 @@
 
 In:   objects as documents.
 Out:  the API server's answers as bytes; whoever asked decodes only what it needs.
-Promises: no answer and refusals become the errors of ``errors.py``; limits hold over all requests
-of a client; what may be repeated without harm is repeated a few times before an error is raised;
-``may_write`` is asked right before a write is sent, also before each repetition.
+Promises: no answer and refusals become the errors of ``errors.py``, and so does an answer that is
+not of the type that was asked for: it is a proxy's, not the API server's. Limits hold over all
+requests of a client; what may be repeated without harm is repeated a few times before an error is
+raised; ``may_write`` is asked right before a write is sent, also before each repetition.
 """
 
 import asyncio
@@ -34,6 +35,8 @@ MERGE = "application/merge-patch+json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _CONNECT_SECONDS = 5.0
 _LONGEST_SECONDS = 10.0
+_BEGIN_SECONDS = 30.0
+"""For the head of a watch, which an API server sends at once."""
 _BROKEN = (aiohttp.ClientError, OSError, TimeoutError)
 _TLS_LINGERS = sys.version_info < (3, 12, 8) or (3, 13, 0) <= sys.version_info < (3, 13, 1)
 """These Pythons wait for a peer's good-bye without end; aiohttp can cut it short, and warns if that is not needed."""
@@ -185,18 +188,20 @@ class Client:
 
     # -- anything ---------------------------------------------------------------------------
 
-    async def read(self, path: str, *, kind: str = "", verb: str = "get") -> bytes:
+    async def read(self, path: str, *, kind: str = "", verb: str = "get", accept: str = JSON) -> bytes:
         """GET a path with its query."""
-        return await self._repeated(Request("GET", verb, kind, path))
+        return await self._repeated(Request("GET", verb, kind, path, accept=accept))
 
     async def lines(self, path: str, *, silence: float) -> AsyncGenerator[list[bytes], None]:
         """Watch: yield nothing when it begins, then the complete lines that each chunk brought.
 
-        Raises Unreachable when it breaks or stays silent.
+        Raises Unreachable when it does not begin, breaks or stays silent.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence)
         try:
-            async with self._open.get(self._url(path), headers=self._credentials.headers(), timeout=timeout) as answer:
+            async with asyncio.timeout(_BEGIN_SECONDS):
+                begun = await self._open.get(self._url(path), headers=self._credentials.headers(), timeout=timeout)
+            async with begun as answer:
                 if answer.status == 401:
                     self._credentials.forget()
                 if answer.status != 200:
@@ -258,6 +263,7 @@ class Client:
                 content = await answer.read()
                 status = answer.status
             if status < 300:
+                _check_type(answer, content, request.accept)
                 return content
             if status == 401:
                 self._credentials.forget()
@@ -285,6 +291,14 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
         made.setsockopt(socket.IPPROTO_TCP, option, value)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return made
+
+
+def _check_type(answer: aiohttp.ClientResponse, content: bytes, accepted: str) -> None:
+    """Raise unless an answer is of the type that was asked for."""
+    given = answer.headers.get("Content-Type", "")
+    if not given.startswith(accepted.partition(";")[0]):
+        told = content[:200].decode(errors="replace").strip()
+        raise errors.ApiRefused(f"the answer is {given or 'of no type'}, not {accepted}: {told}", status=answer.status)
 
 
 def _retry_delay(error: errors.KubernetesError, verb: str, backoff: Backoff) -> float | None:

@@ -35,7 +35,7 @@ async def served_version(
         for version in versions:
             if await _is_served(client, resource._replace(version=version)):
                 return version
-        await client.read("/readyz")
+        await client.read("/readyz", accept="text/plain")
     return None
 
 

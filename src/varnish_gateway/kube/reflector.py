@@ -31,10 +31,12 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Changes = dict[Key, T | None]
 
-WATCH_SECONDS = 290
+WATCH_SECONDS = 90
 _GRACE_SECONDS = 15
+"""So long is a server believed that says nothing: one that hangs sounds like one with nothing to say."""
 _STABLE_SECONDS = 1.0
 _ABSENT_SECONDS = 3.0
+_LONGEST_WISH_SECONDS = 10.0
 _REFUSALS_BEFORE_RELIST = 3
 
 
@@ -100,6 +102,7 @@ class Reflector(Generic[T]):
 
     async def _try(self) -> float:
         """List if we have to, watch for as long as it goes; return how long to wait before the next time."""
+        wished = 0.0
         try:
             await self._follow()
         except errors.Expired:
@@ -108,6 +111,9 @@ class Reflector(Generic[T]):
             return await self._missing()
         except errors.Forbidden as error:
             self._trouble("may not be watched", error, level=logging.WARNING)
+        except errors.Throttled as error:
+            wished = min(error.retry_after, _LONGEST_WISH_SECONDS)
+            self._trouble("can't be watched now", error)
         except errors.ApiRefused as error:
             self._refusals += 1
             if self._refusals >= _REFUSALS_BEFORE_RELIST:
@@ -116,7 +122,7 @@ class Reflector(Generic[T]):
         except errors.Unreachable as error:
             self._trouble("can't be watched now", error)
         self._metrics.watch_restarts[self.resource.kind] += 1
-        return self._backoff.next()
+        return max(self._backoff.next(), wished)
 
     async def _missing(self) -> float:
         """There is no such kind, or the API server does not know it yet: find out."""
@@ -133,7 +139,7 @@ class Reflector(Generic[T]):
         if not self.absent:
             self.absent = True
             log.info("%s is not installed in this cluster; it is picked up when it is", self.resource.kind)
-            self._forget_all_but(set())
+            self._forget_all(set(self._known))
         self.synced.set()
         return spread(_ABSENT_SECONDS, 0.3)
 
@@ -179,7 +185,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> str:
         """Deliver what differs from what we know; return the resource version to watch from."""
-        seen: set[Key] = set()
+        before, seen = set(self._known), set[Key]()
         page = Page()
         while True:
             path = self._selection.list_path(page.metadata.continue_)
@@ -187,10 +193,11 @@ class Reflector(Generic[T]):
             seen |= self._take_page(page)
             if not page.metadata.continue_:
                 break
-        self._forget_all_but(seen)
+        self._forget_all(before - seen)  # what was noted meanwhile may be newer than the list
         if self._lists:
             self._metrics.relists[self.resource.kind] += 1
         self._lists += 1
+        self._refusals = 0  # they were about the version before
         return page.metadata.resource_version
 
     def _take_page(self, page: Page) -> set[Key]:
@@ -206,9 +213,9 @@ class Reflector(Generic[T]):
         self._hand_over(changes)
         return seen
 
-    def _forget_all_but(self, seen: set[Key]) -> None:
+    def _forget_all(self, gone: set[Key]) -> None:
         """Deliver the deletions that nobody told us of."""
-        self._hand_over({key: None for key in self._known if key not in seen})
+        self._hand_over({key: None for key in gone if self._forget(key)})
 
     def _take(self, lines: list[bytes]) -> None:
         """Deliver what one chunk of the watch brought."""
@@ -224,7 +231,7 @@ class Reflector(Generic[T]):
                 if event.type != "DELETED":
                     if self._known.get(key) != resume:
                         self._put(changes, key, head, event.object)
-                elif key in self._known or key in changes:
+                elif self._forget(key):
                     changes[key] = None
         except errors.ApiRefused:
             resume = None
@@ -246,10 +253,14 @@ class Reflector(Generic[T]):
             self._metrics.objects[key.kind] += 1
         self._known[key] = version
 
+    def _forget(self, key: Key) -> bool:
+        """Return whether it was known."""
+        if self._known.pop(key, None) is None:
+            return False
+        self._metrics.objects[key.kind] -= 1
+        return True
+
     def _hand_over(self, changes: Changes[T]) -> None:
-        for key, value in changes.items():
-            if value is None and self._known.pop(key, None) is not None:
-                self._metrics.objects[key.kind] -= 1
         if changes:
             self._deliver(changes)
 

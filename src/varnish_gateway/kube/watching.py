@@ -66,7 +66,7 @@ def events(lines: Iterable[bytes]) -> Iterator[Event]:
         try:
             parsed = _line(line)
             head = head_of(parsed.object)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise errors.ApiRefused(f"the watch sent something that is no event: {error}") from error
         if parsed.type == "ERROR":
             raise refusal(head.code, parsed.object)

@@ -8,9 +8,9 @@ object of the same name that is not ours is never touched.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from weakref import WeakValueDictionary
 
 from varnish_gateway import errors
 from varnish_gateway.api import Key
@@ -39,7 +39,8 @@ class Objects:
         self._by_gateway: dict[Key, set[Key]] = {}
         self._yielded: dict[Key, tuple[str, ...]] = {}
         self._settled: dict[Key, tuple[Manifest, str]] = {}  # what was found right, and in which version
-        self._locks: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # Each lock is there for as long as somebody holds it or waits for it.
+        self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
     def want(self, gateway: Key, changed: Mapping[Key, Manifest | None]) -> None:
         """Take in changed manifests of a Gateway; None is an object that is not wanted any more."""
@@ -61,8 +62,6 @@ class Objects:
     def _forget(self, key: Key) -> None:
         for about in (self._wanted, self._gateway, self._yielded, self._settled):
             about.pop(key, None)
-        if key in self._locks and not self._locks[key].locked():
-            del self._locks[key]
 
     def gateway_of(self, key: Key) -> Key | None:
         return self._gateway.get(key)
@@ -75,7 +74,8 @@ class Objects:
 
     async def bring(self, key: Key) -> None:
         """Have the object as it is wanted."""
-        async with self._locks[key]:
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
             if key in self._wanted:
                 await self._bring(key)
 
@@ -110,10 +110,14 @@ class Objects:
             await self._writer.delete(key, live.uid, live.version)
 
     async def _look(self, key: Key) -> LiveObject | None:
-        text = await self._writer.get(key)
-        if text is None:
-            return None
-        return decoder_of(key.kind)(text)
+        """Read an object that is not among those that we watch; should it belong there, it is from now on."""
+        with self._sources.awaiting(key):
+            text = await self._writer.get(key)
+            if text is None:
+                return None
+            live = decoder_of(key.kind)(text)
+            self._sources.answered(key, live)
+        return live
 
     async def _may_be_applied(self, key: Key, live: LiveObject, manifest: Manifest) -> bool:
         """Whether the live object is this Gateway's; what a former one of its name left has to go first."""

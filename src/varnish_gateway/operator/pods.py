@@ -4,7 +4,7 @@ In:   the ready pods of a Gateway.
 Out:  what each one's chaperone answers to /ready.
 
 Whoever may make pods in a namespace may make one that looks like a gateway's. So no answer sends
-us elsewhere, and none is longer than it has to be.
+us elsewhere, none is longer than it has to be, and whatever bytes come, they are a report or none.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 
+AT_ONCE = 100
 ANSWER_SECONDS = 2.0
 LONGEST_ANSWER = 1 << 20
 
@@ -82,14 +83,18 @@ def decode_pod(text: bytes) -> Pod:
 
 
 class Chaperones:
-    """Asks chaperones; an async context manager."""
+    """Asks chaperones, so many at once; an async context manager."""
 
     def __init__(self, port: int) -> None:
         self._port = port
+        self._at_once = asyncio.Semaphore(AT_ONCE)
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
-        self._session = aiohttp.ClientSession(timeout=timeout, trust_env=False, auto_decompress=False)
+        connector = aiohttp.TCPConnector(limit=0)  # or the wait for a connection would be a part of a pod's time
+        self._session = aiohttp.ClientSession(
+            connector=connector, timeout=timeout, trust_env=False, auto_decompress=False
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -98,8 +103,12 @@ class Chaperones:
     async def ask(self, pods: Iterable[Pod]) -> dict[str, Report | str]:
         """Return by pod what its chaperone said, or why it could not be asked."""
         asked = list(pods)
-        answers = await asyncio.gather(*(self._ask_one(pod) for pod in asked))
+        answers = await asyncio.gather(*(self._ask_in_turn(pod) for pod in asked))
         return {pod.name: answer for pod, answer in zip(asked, answers, strict=True)}
+
+    async def _ask_in_turn(self, pod: Pod) -> Report | str:
+        async with self._at_once:
+            return await self._ask_one(pod)
 
     async def _ask_one(self, pod: Pod) -> Report | str:
         host = f"[{pod.address}]" if ":" in pod.address else pod.address
@@ -108,7 +117,7 @@ class Chaperones:
                 return _report.decode(await _read(response))
         except TimeoutError:
             return f"no answer within {ANSWER_SECONDS:g} s"
-        except (aiohttp.ClientError, OSError, msgspec.DecodeError) as error:
+        except (aiohttp.ClientError, OSError, ValueError, RecursionError) as error:
             return f"no answer: {error}"
 
 

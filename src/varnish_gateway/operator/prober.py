@@ -18,6 +18,8 @@ from varnish_gateway.operator.verdict import Verdict, Wanted, judge
 
 SUSPICION_SECONDS = 0.5
 FIRST_SECONDS, LAST_SECONDS, SETTLED_SECONDS = 0.1, 2.0, 30.0
+SILENT_SECONDS = 10.0
+"""In place of LAST_SECONDS where a pod does not answer at all: it takes up its place among those that are asked."""
 
 Reports = Mapping[str, Report | str]
 
@@ -37,7 +39,7 @@ class Prober:
         self._chaperones = chaperones
         self._verdicts = verdicts
         self._seconds: dict[Key, float] = {}
-        self._suspected: dict[Key, Verdict] = {}
+        self._suspected: set[Key] = set()
 
     async def ask(self, gateway: Key) -> Reports:
         """Return what each ready pod of a Gateway says."""
@@ -47,28 +49,31 @@ class Prober:
     def judge(self, gateway: Key, plan: Plan, reports: Reports, faults: Sequence[str]) -> Probe:
         """Take in what pods said; ``faults`` are what could not be brought about."""
         verdict = judge(_wanted(plan), reports, self._service(gateway), faults)
-        suspected = self._suspected.pop(gateway, None)
-        is_news = self._verdicts.get(gateway) != verdict
-        if is_news and verdict.reason == "Invalid" and not faults and suspected != verdict:
-            self._suspected[gateway] = verdict  # a pod may get over it by itself: it is said if it is still so
+        known = self._verdicts.get(gateway)
+        was_invalid = gateway in self._suspected or (known is not None and known.reason == "Invalid")
+        self._suspected.discard(gateway)
+        if verdict.reason == "Invalid" and not faults and not was_invalid:
+            self._suspected.add(gateway)  # a pod may get over it by itself: it is said if it is still so
             return Probe(is_news=False, again=SUSPICION_SECONDS)
         self._verdicts[gateway] = verdict
-        return Probe(is_news, self._next(gateway, served=verdict.served) if reports else None)
+        return Probe(verdict != known, self._next(gateway, verdict, reports) if reports else None)
 
     def hurry(self, gateway: Key) -> None:
         """Ask often again: something is different."""
         self._seconds.pop(gateway, None)
 
     def forget(self, gateway: Key) -> None:
-        for known in (self._seconds, self._suspected, self._verdicts):
+        self._suspected.discard(gateway)
+        for known in (self._seconds, self._verdicts):
             known.pop(gateway, None)
 
-    def _next(self, gateway: Key, *, served: bool) -> float:
-        if served:
+    def _next(self, gateway: Key, verdict: Verdict, reports: Reports) -> float:
+        if verdict.served:
             self._seconds.pop(gateway, None)
             return SETTLED_SECONDS
-        seconds = self._seconds.get(gateway, FIRST_SECONDS)
-        self._seconds[gateway] = min(seconds * 2, LAST_SECONDS)
+        are_silent = any(isinstance(report, str) for report in reports.values())
+        seconds = min(self._seconds.get(gateway, FIRST_SECONDS), SILENT_SECONDS if are_silent else LAST_SECONDS)
+        self._seconds[gateway] = seconds * 2
         return seconds
 
     def _service(self, gateway: Key) -> Mapping[str, object] | None:

@@ -188,7 +188,7 @@ class Reconciler:
         self._add("finalizer", self._sources.class_key)
 
     def _sweep(self, gateway: Key) -> None:
-        for owned in [owned for owned, live in self._sources.live.items() if live.gateway == gateway]:
+        for owned in self._sources.live_of(gateway):
             self._add("object", owned)
 
     def _take_owned(self, key: Key) -> None:
@@ -268,7 +268,8 @@ class Reconciler:
         """Whether a live object has to go: one that we made, in the place where we make it.
 
         While a class is at fault nothing of its Gateways goes. A Service stays with its Gateway also
-        when there is no listener to serve: it has an address.
+        when there is no listener to serve: it has an address. What has an owner that we don't see is
+        the garbage collector's: we would not see it either if its kind was not served for a while.
         """
         live = self._sources.live.get(key)
         if live is None or key in self._maps or not live.is_ours:
@@ -278,7 +279,7 @@ class Reconciler:
             return False
         plan = self.plans.get(gateway)
         if plan is None:
-            return True
+            return gateway in self._sources.stated or not live.owner
         return plan.objects is not None and key.kind != "Service" and not self._is_indexed(key, gateway)
 
     def _is_indexed(self, key: Key, gateway: Key) -> bool:

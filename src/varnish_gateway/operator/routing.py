@@ -133,8 +133,13 @@ def _key(shape: GatewayShape, number: int) -> Key:
 
 
 async def _together(writes: list[Coroutine[None, None, None]]) -> None:
-    """Await them all; one alone, as nearly always, without a task of its own."""
+    """Await them all, also when one fails: one that went on by itself would undo what is written after it.
+
+    One alone, as nearly always, needs no task of its own.
+    """
     if len(writes) == 1:
         await writes[0]
-    else:
-        await asyncio.gather(*writes)
+        return
+    for result in await asyncio.gather(*writes, return_exceptions=True):
+        if result is not None:
+            raise result

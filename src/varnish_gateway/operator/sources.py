@@ -103,6 +103,7 @@ class Sources:
         self.class_key = Key(api.GatewayClass.kind, "", class_name)
         self.stated: dict[Key, Seen] = {}
         self.live: dict[Key, LiveObject] = {}
+        self._live_of: dict[Key, set[Key]] = {}  # by Gateway
         self.pods: dict[Key, dict[Key, Pod]] = {}  # by Gateway
         self._pods: dict[Key, Pod] = {}
         self._awaited: dict[Key, bool] = {}  # writes on their way, and whether the object ended meanwhile
@@ -172,9 +173,13 @@ class Sources:
             return False
         return name != self.class_key.name and its_class.obj.spec.controller_name == CONTROLLER
 
+    def live_of(self, gateway: Key) -> list[Key]:
+        """Return what there is of a Gateway."""
+        return list(self._live_of.get(gateway, ()))
+
     @contextlib.contextmanager
     def awaiting(self, key: Key) -> Iterator[None]:
-        """Enclose a write and its ``answered``: an end that is heard of in between is the newer word."""
+        """Enclose a request and its ``answered``: an end that is heard of in between is the newer word."""
         self._awaited[key] = False
         try:
             yield
@@ -182,7 +187,7 @@ class Sources:
             self._awaited.pop(key, None)
 
     def answered(self, key: Key, live: LiveObject) -> None:
-        """Take in an object as the API server returned it from a write of ours.
+        """Take in an object as the API server returned it to us.
 
         One without our labels is not watched, so nobody would tell us of its end.
         """
@@ -190,7 +195,7 @@ class Sources:
         is_watched = live.class_label == names.label_value(self.class_key.name)
         if self._awaited.get(key) or not is_watched or (known and not is_newer(live.version, known.version)):
             return
-        self.live[key] = live
+        self._keep_live(key, live)
         self._owned_reflectors[key.kind].note(key, live.version)
 
     def answered_status(self, key: Key, version: str, status: bytes) -> None:
@@ -268,7 +273,7 @@ class Sources:
     def _take_owned(self, changes: dict[Key, LiveObject | None]) -> None:
         for key, live in changes.items():
             if live is None:
-                self.live.pop(key, None)
+                self._lose_live(key)
                 if key in self._awaited:
                     self._awaited[key] = True
             elif not self._keep_newer(key, live):
@@ -280,8 +285,24 @@ class Sources:
         known = self.live.get(key)
         if known is not None and known.uid == live.uid and not is_newer(live.version, known.version):
             return False
-        self.live[key] = live
+        self._keep_live(key, live)
         return True
+
+    def _keep_live(self, key: Key, live: LiveObject) -> None:
+        known = self.live.get(key)
+        if known is None or known.gateway != live.gateway:
+            self._lose_live(key)
+            self._live_of.setdefault(live.gateway, set()).add(key)
+        self.live[key] = live
+
+    def _lose_live(self, key: Key) -> None:
+        known = self.live.pop(key, None)
+        if known is None:
+            return
+        keys = self._live_of[known.gateway]
+        keys.discard(key)
+        if not keys:
+            del self._live_of[known.gateway]
 
     def _take_pods(self, changes: dict[Key, Pod | None]) -> None:
         for key, pod in changes.items():

@@ -35,9 +35,6 @@ from varnish_gateway.operator.verdict import Verdict
 from varnish_gateway.operator.writer import Writer
 from varnish_gateway.translate import with_parent_programmed, with_programmed
 
-MESSAGE_LIMIT = 32768
-"""The API server takes no longer message of a condition."""
-
 log = logging.getLogger(__name__)
 
 
@@ -171,12 +168,10 @@ class Statuses:
 
 
 def _completed(status: ir.GatewayStatus | ir.ListenerSetStatus, verdict: Verdict) -> Applied:
-    message = verdict.message[:MESSAGE_LIMIT]
+    served, reason, message = verdict.served, verdict.reason, verdict.message
     if isinstance(status, ir.ListenerSetStatus):
-        return with_parent_programmed(status, served=verdict.served, reason=verdict.reason, message=message)
-    return with_programmed(
-        status, served=verdict.served, reason=verdict.reason, message=message, addresses=verdict.addresses
-    )
+        return with_parent_programmed(status, served=served, reason=reason, message=message)
+    return with_programmed(status, served=served, reason=reason, message=message, addresses=verdict.addresses)
 
 
 def _document(key: Key, status: Document) -> Document:

@@ -1,7 +1,7 @@
 """Statuses as documents, made to fit what is stored already.
 
 In:   a status from translation, and the stored one.
-Out:  what to write, or None where the stored one says the same.
+Out:  what to write, or None where the stored one says the same, or is of a newer generation.
 Pure; the time comes from outside. A condition keeps its lastTransitionTime as long as its
 status stays.
 """
@@ -19,8 +19,12 @@ Applied = ir.GatewayStatus | ir.GatewayClassStatus | ir.ListenerSetStatus
 
 PASSING = ("Pending", "AddressNotAssigned", "ParentNotProgrammed")
 """Reasons that are a matter of time, or said elsewhere, not of something that is wrong."""
-NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "OverlappingTLSConfig", "PartiallyInvalid")
-"""Conditions that are bad when they are true."""
+NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "PartiallyInvalid")
+"""Conditions that are bad when they are true. OverlappingTLSConfig is none: it is a hint, and all is served."""
+ONLY_TRUE = frozenset({"InsecureFrontendValidationMode", "OverlappingTLSConfig"})
+"""Conditions of ours that are not there when they don't hold."""
+OF_PARENTS = ("Accepted", "ResolvedRefs", "PartiallyInvalid")
+"""Conditions that we state of a route at one of its parents; what else is there is others'."""
 NOTHING = ir.RouteStatus(())
 
 
@@ -28,6 +32,8 @@ def applied_status(wanted: Applied, stored: bytes, now: str) -> Document | None:
     """Return the status of a Gateway, a ListenerSet or a GatewayClass, for server-side apply."""
     live = _mapping(stored)
     document = _plain(wanted)
+    if _is_ahead(live, document):
+        return None
     timed = {**document, "conditions": _timed(document["conditions"], live.get("conditions"), now)}
     if "listeners" in document:
         timed["listeners"] = [_timed_listener(one, live.get("listeners"), now) for one in document["listeners"]]
@@ -96,12 +102,20 @@ def _timed_listener(listener: Document, live: Sequence[Document] | None, now: st
 
 def _timed_parent(entry: Document, ours: Sequence[Document], now: str) -> Document:
     known = next((one for one in ours if one.get("parentRef") == entry["parentRef"]), {})
-    return {**entry, "conditions": _timed(entry["conditions"], known.get("conditions"), now)}
+    live = known.get("conditions") or []
+    others = [condition for condition in live if condition.get("type") not in OF_PARENTS]
+    return {**entry, "conditions": [*_timed(entry["conditions"], live, now), *others]}
 
 
 def _holds(live: Document, wanted: Document) -> bool:
-    """Whether the stored status has all that is wanted; conditions of others are not our business."""
+    """Whether the stored status has all that is wanted, and no more of ours; conditions of others are theirs."""
     return all(_same(live.get(name), value) for name, value in wanted.items())
+
+
+def _is_ahead(live: Document, wanted: Document) -> bool:
+    """Whether a condition of ours is stored for a newer generation: another leader has seen more than we have."""
+    told_of = {one.get("type"): one.get("observedGeneration", 0) for one in live.get("conditions") or ()}
+    return any(told_of.get(one["type"], 0) > one["observedGeneration"] for one in wanted["conditions"])
 
 
 def _has_left(live: Document, wanted: Document) -> bool:
@@ -115,7 +129,8 @@ def _same(live: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON
         return stored.keys() == {one["name"] for one in wanted} and all(_holds(stored[o["name"]], o) for o in wanted)
     if isinstance(wanted, list) and wanted and "type" in wanted[0] and "status" in wanted[0]:  # conditions, by type
         stored = {one.get("type"): one for one in live or ()}
-        return all(stored.get(one["type"]) == one for one in wanted)
+        left = ONLY_TRUE.intersection(stored).difference(one["type"] for one in wanted)
+        return not left and all(stored.get(one["type"]) == one for one in wanted)
     return bool((live or None) == (wanted or None))
 
 

@@ -3,6 +3,8 @@
 In:   the queue.
 Out:  jobs done. One that fails is tried again, later and later; what a person has to correct
       is said on the Gateway and tried again when something about it changes, or after minutes.
+      A bug of ours that one job meets is logged, and ends no other job. Nothing that is written
+      waits for pods that are being asked.
 """
 
 import asyncio
@@ -19,11 +21,12 @@ from varnish_gateway.operator.reconciler import Reconciler
 AT_ONCE = 16
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.1, 5.0
 STALE_SECONDS = 0.02
-"""Somebody else wrote first and their change is on its way to us, or a Role that was just made is to the authorizer."""
+"""Somebody else wrote first and their change is on its way to us, or a Role that was just made is to the authorizer.
+What is not found is gone, as we are about to hear, or the API server starts and does not know its kind yet."""
 SOON = (errors.Conflict, errors.NotFound)
 SOON_ATTEMPTS = 10
 LAST_REFUSED_SECONDS = 60.0
-"""For what a person has to correct; the delay grows up to that."""
+"""For what a person has to correct, the delay grows up to that; for bugs of ours it is that."""
 NOT_LEADING_SECONDS = 1.0
 FORBIDDEN_ATTEMPTS = 5
 """An API server that has just started allows nothing for a moment: nobody need hear of it."""
@@ -49,23 +52,47 @@ class Workers:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(AT_ONCE):
-                    group.create_task(self._work())
+                    group.create_task(self._work(group))
         finally:
             self.are_at_work = False
 
-    async def _work(self) -> NoReturn:
+    async def _work(self, group: asyncio.TaskGroup) -> NoReturn:
         while True:
             job = await self._queue.take()
+            if job.what == "probe":
+                self._begin(job, group)
+                continue
             try:
-                await self._reconciler.do(job)
-            except errors.NotLeading:  # whoever leads does it; if it is us again, we do
-                self._queue.add(job, job.urgency, delay=NOT_LEADING_SECONDS)
-            except errors.GatewayError as error:
-                self._failed(job, error)
-            else:
-                self._succeeded(job)
+                await self._see_to(job)
             finally:
                 self._queue.done(job)
+
+    def _begin(self, job: Job, group: asyncio.TaskGroup) -> None:
+        """Leave a job to itself. Pods may take their time; whoever asks them bounds how many are asked at once."""
+        task = group.create_task(self._see_to(job))
+        task.add_done_callback(lambda _: self._queue.done(job))  # also if it never began
+
+    async def _see_to(self, job: Job) -> None:
+        try:
+            await self._do(job)
+        except Exception as error:  # noqa: BLE001 - logged with its traceback
+            self._stumbled(job, error)
+
+    async def _do(self, job: Job) -> None:
+        try:
+            await self._reconciler.do(job)
+        except errors.NotLeading:  # whoever leads does it; if it is us again, we do
+            self._queue.add(job, job.urgency, delay=NOT_LEADING_SECONDS)
+        except errors.GatewayError as error:
+            self._failed(job, error)
+        else:
+            self._succeeded(job)
+
+    def _stumbled(self, job: Job, bug: Exception) -> None:
+        """Leave a job that met a bug of ours for later: the Gateways of others must not wait for its correction."""
+        self.failures[type(bug).__name__] += 1
+        log.error("a bug ended %s of %s, next attempt in %g s", job.what, job.key, LAST_REFUSED_SECONDS, exc_info=bug)
+        self._queue.add(job, job.urgency, delay=LAST_REFUSED_SECONDS)
 
     def _succeeded(self, job: Job) -> None:
         self._attempts.pop(job, None)
@@ -78,9 +105,6 @@ class Workers:
         self._attempts[job] += 1
         most = LAST_REFUSED_SECONDS if isinstance(error, REFUSALS) else LAST_RETRY_SECONDS
         delay = min(FIRST_RETRY_SECONDS * 2.0 ** min(self._attempts[job] - 1, 30), most)
-        if isinstance(error, errors.NotFound) and job.what == "status":
-            del self._attempts[job]
-            return  # the object is gone, as we are about to hear
         if isinstance(error, SOON) and self._attempts[job] <= SOON_ATTEMPTS:
             delay = min(delay, STALE_SECONDS * self._attempts[job])
         elif isinstance(error, errors.Forbidden) and self._attempts[job] < FORBIDDEN_ATTEMPTS:

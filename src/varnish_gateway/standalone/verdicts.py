@@ -12,7 +12,7 @@ from typing import NamedTuple
 from varnish_gateway.api import Key
 from varnish_gateway.ir import Condition, GatewayStatus, ListenerSetStatus, RouteStatus, Status
 
-_BAD_WHEN_TRUE = frozenset({"Conflicted", "OverlappingTLSConfig", "PartiallyInvalid"})
+_BAD_WHEN_TRUE = frozenset({"Conflicted", "PartiallyInvalid"})
 
 
 class Fault(NamedTuple):

@@ -14,6 +14,7 @@ from varnish_gateway import ir
 from varnish_gateway.ir import wire
 from varnish_gateway.translate import tls
 from varnish_gateway.translate.listeners import to_wire
+from varnish_gateway.translate.overlaps import overlapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +28,7 @@ class Served(Struct, frozen=True):
     listeners: tuple[wire.Listener, ...]
     placed: tuple[wire.Listener, ...]  # these, and those that wait for what they refer to
     tls: ir.Tls
+    overlapping: frozenset[str]  # ids of listeners
 
 
 def assemble(gateway: Settled, sets: Iterable[SettledSet]) -> Served:
@@ -38,7 +40,12 @@ def assemble(gateway: Settled, sets: Iterable[SettledSet]) -> Served:
         certificates={name: files for owner in owners for name, files in owner.draft.material.certificates.items()},
         clients={port: found for owner in owners for port, found in owner.draft.material.clients.items()},
     )
-    return Served(tuple(map(to_wire, served)), tuple(map(to_wire, placed)), tls.assemble(served, material))
+    return Served(
+        listeners=tuple(map(to_wire, served)),
+        placed=tuple(map(to_wire, placed)),
+        tls=tls.assemble(served, material),
+        overlapping=overlapping(placed),
+    )
 
 
 def add_served(changes: ir.GatewayDelta, before: Served | None, after: Served) -> None:

@@ -1,7 +1,7 @@
 """Which listeners take a route. Decided here, once; status, counts and routing read the answer.
 
 In:   a route, one of its parentRefs, and the Gateway or ListenerSet that it names.
-Out:  the listeners with the hostnames that hold there, or why there are none.
+Out:  the listeners with the hostnames that meet there, or why there are none.
 Whether a listener is served does not matter here: a route is attached by what it asks for
 and what the listener allows.
 """
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from varnish_gateway.api.gateway_networking import GROUP
 from varnish_gateway.translate import hostnames, namespaces
-from varnish_gateway.translate.conditions import Problem
+from varnish_gateway.translate.conditions import Problem, listed
 
 if TYPE_CHECKING:
     from varnish_gateway.api import HTTPRoute, Key
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Attached(Struct, frozen=True):
-    """A listener that takes the route, whose it is, and the hostnames that hold there."""
+    """A listener that takes the route, whose it is, and those hostnames of the route that meet its own."""
 
     owner: Key
     listener: Listener
@@ -51,10 +51,10 @@ def attach(route: HTTPRoute, ref: ParentReference, parent: Parent, view: View) -
     attached = tuple(
         Attached(parent.key, listener, common)
         for listener in allowing
-        if (common := hostnames.intersect(listener.hostname, route.spec.hostnames))
+        if (common := hostnames.meeting(listener.hostname, route.spec.hostnames))
     )
     if not attached:
-        own = ", ".join(listener.hostname for listener in allowing)
+        own = listed([listener.hostname for listener in allowing], ", ")
         return Problem(
             "NoMatchingListenerHostname", f"none of the route's hostnames is within those of listeners: {own}"
         )
@@ -77,4 +77,4 @@ def _asked(ref: ParentReference) -> str:
 def _refusal(named: list[Listener], route: HTTPRoute) -> str:
     forbidden = f"allowedRoutes permits no {route.kind} from namespace {route.metadata.namespace}"
     whys = (listener.refused.message if listener.refused and not listener.kinds else forbidden for listener in named)
-    return "; ".join(f"listener {listener.name}: {why}" for listener, why in zip(named, whys, strict=True))
+    return listed([f"listener {listener.name}: {why}" for listener, why in zip(named, whys, strict=True)])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.ir import wire
-from varnish_gateway.translate.conditions import Problem
+from varnish_gateway.translate.conditions import Problem, listed
 from varnish_gateway.translate.grants import Owner, granted
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def resolve(ref: BackendRef, *, route_namespace: str, allow_external_name: bool,
 def _of_port(ref: BackendRef, service: api.Service, namespace: str) -> wire.Backend | Problem:
     ports = [port for port in service.spec.ports if port.port == ref.port]
     if not ports:
-        has = ", ".join(str(port.port) for port in service.spec.ports) or "none"
+        has = listed([str(port.port) for port in service.spec.ports], ", ") or "none"
         return Problem("BackendNotFound", f"Service {namespace}/{ref.name} has no port {ref.port} (it has {has})")
     port = next((port for port in ports if port.protocol == "TCP"), ports[0])
     if (problem := _unspoken(port, f"Service {namespace}/{ref.name}")) is not None:

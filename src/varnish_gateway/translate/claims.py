@@ -15,8 +15,8 @@ from varnish_gateway.api import Key
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-Rank = tuple[int, str, str]
-"""Age and name of the one who claims; the oldest wins, then the first by name."""
+Rank = tuple[int, str]
+"""Age and namespace/name of the one who claims; the oldest wins, then the first by name."""
 
 
 class Claim(NamedTuple):
@@ -61,6 +61,11 @@ class Claims:
         winner = self.winners.get(place)
         if winner is None or claim < winner:
             self.winners[place] = claim
+
+
+def rank(created: int, key: Key) -> Rank:
+    """Return the rank of a Gateway or ListenerSet. The specification compares namespace and name as one text."""
+    return created, f"{key.namespace}/{key.name}"
 
 
 def machine_port(port: int) -> Key:

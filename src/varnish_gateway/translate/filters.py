@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     )
 
 RedirectStatus = Literal[301, 302, 303, 307, 308]
+ONCE = ("CORS", "RequestHeaderModifier", "ResponseHeaderModifier", "RequestRedirect", "URLRewrite")
+"""Filters that a rule may have once."""
 FRAMING = frozenset({"content-length", "transfer-encoding"})
 """Headers that say where a message ends: a change could make one request into two."""
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -67,7 +69,7 @@ def translate_filters(filters: Sequence[RouteFilter], matches: Sequence[wire.Mat
         else:
             problems.append(Problem("UnsupportedValue", f"the filter {item.type} is not supported; remove it"))
     done = wire.Filters(request=request, response=response, rewrite=rewrite)
-    return Translated(done if done != wire.Filters() else None, redirect, cors, tuple(problems))
+    return Translated(done if done != wire.Filters() else None, redirect, cors, tuple(dict.fromkeys(problems)))
 
 
 def translate_backend_filters(filters: Sequence[RouteFilter], matches: Sequence[wire.Match]) -> Translated:
@@ -89,7 +91,7 @@ def _incompatible(filters: Sequence[RouteFilter]) -> list[Problem]:
     types = [item.type for item in filters]
     problems = [
         Problem("IncompatibleFilters", f"the filter {type_} is given more than once; keep one")
-        for type_ in dict.fromkeys(types)
+        for type_ in ONCE
         if types.count(type_) > 1
     ]
     if "URLRewrite" in types and "RequestRedirect" in types:

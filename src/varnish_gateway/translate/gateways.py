@@ -14,12 +14,12 @@ from msgspec import UNSET, Struct
 
 from varnish_gateway import api, ir
 from varnish_gateway.translate import addresses, classes, clientvalidation, listeners, owners, tls
-from varnish_gateway.translate.claims import Claim, machine_port
+from varnish_gateway.translate.claims import Claim, machine_port, rank
 from varnish_gateway.translate.conditions import Problem, positive, unprogrammed
 from varnish_gateway.translate.grants import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from varnish_gateway.api import Key
     from varnish_gateway.api.gateway_networking import Frontend, RouteNamespaces
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from varnish_gateway.translate.parameters import Configured
     from varnish_gateway.translate.view import View
 
-FIRST = (-1, "", "")
+FIRST = (-1, "")
 """The rank of a Gateway among its ListenerSets: before the oldest of them."""
 
 
@@ -109,24 +109,33 @@ def claims_of(key: Key, found: Draft | None) -> dict[Key, Claim]:
     """Return what a Gateway claims: its listeners go before those of ListenerSets."""
     if found is None:
         return {}
-    on_a_machine = Claim((found.created, key.namespace, key.name), key)
+    on_a_machine = Claim(rank(found.created, key), key)
     return owners.claims_of(found.listeners, key, Claim(FIRST, key), on_a_machine)
 
 
-def status_of(gateway: Settled, attached: Mapping[str, int], listener_sets: int) -> ir.GatewayStatus:
+def status_of(
+    gateway: Settled, attached: Mapping[str, int], listener_sets: int, overlapping: Collection[str]
+) -> ir.GatewayStatus:
     """Return the status of a Gateway, with Programmed left open where something is served.
 
-    ``listener_sets`` says how many ListenerSets are accepted.
+    ``listener_sets`` says how many ListenerSets are accepted; ``overlapping`` are ids of listeners.
     """
     generation = gateway.draft.generation
-    refused = gateway.draft.refused or (None if listener_sets else owners.none_served(gateway.listeners))
+    unserved = None if listener_sets else owners.none_served(gateway.listeners)
+    # One that only waits for what it refers to is accepted: there is nothing wrong with the Gateway itself.
+    is_waiting = any(listener.refused is None for listener in gateway.listeners)
+    refused = gateway.draft.refused or (None if is_waiting else unserved)
     accepted = owners.acceptance(refused, gateway.listeners, generation)
-    unusable = Problem("Invalid", refused.message) if refused else gateway.draft.unusable
+    problem = refused or unserved
+    unusable = Problem("Invalid", problem.message) if problem else gateway.draft.unusable
     return ir.GatewayStatus(
         addresses=(),
         conditions=(accepted, unprogrammed(unusable, generation), _resolved(gateway), *_insecure(gateway)),
         listeners=tuple(
-            listeners.status_of(listener, attached.get(listener.name, 0), generation) for listener in gateway.listeners
+            listeners.status_of(
+                listener, attached.get(listener.name, 0), generation, overlaps=listener.id in overlapping
+            )
+            for listener in gateway.listeners
         ),
         attached_listener_sets=listener_sets or UNSET,
     )

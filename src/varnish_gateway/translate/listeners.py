@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from varnish_gateway.api.gateway_networking import RouteGroupKind, RouteNamespaces
 from varnish_gateway.ir import ListenerStatus, RouteKind, wire
 from varnish_gateway.translate import hostnames
-from varnish_gateway.translate.conditions import Problem, conflicted, positive, unprogrammed
+from varnish_gateway.translate.conditions import Problem, conflicted, overlapping, positive, unprogrammed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -28,10 +28,10 @@ SERVED = ("HTTP", "HTTPS")
 NO_AUTHORITY = "NoValidCACertificate"
 OPTIONS = "gateway.varnish-software.com"
 """TLS options of ours would begin with it; there are none."""
-_FAMILIES = {"HTTP": "cleartext", "HTTPS": "TLS", "TLS": "TLS"}
+_FAMILIES = {"HTTP": "cleartext", "HTTPS": "TLS"}
 """Protocols that can share a port with others of their family only."""
-_ALONE = {"TCP": "TCP"}
-"""Protocols that we don't serve, and that could not share a port with those above."""
+_UNSERVED = {"TLS": "TLS", "TCP": "TCP"}
+"""Protocols that we don't serve: they take nothing from those above, but could not be where another family is."""
 
 
 class Listener(Struct, frozen=True):
@@ -65,7 +65,7 @@ class Listener(Struct, frozen=True):
     @property
     def family(self) -> str:
         """The protocols that can share a port with this one; "" for one that is in nobody's way."""
-        return _FAMILIES.get(self.protocol, _ALONE.get(self.protocol, ""))
+        return _FAMILIES.get(self.protocol, _UNSERVED.get(self.protocol, ""))
 
 
 def judge(specs: Sequence[ListenerSpec], *, reserved_ports: Collection[int], prefix: str = "") -> tuple[Listener, ...]:
@@ -104,7 +104,7 @@ def to_wire(listener: Listener) -> wire.Listener:
     )
 
 
-def status_of(listener: Listener, attached_routes: int, generation: int) -> ListenerStatus:
+def status_of(listener: Listener, attached_routes: int, generation: int, *, overlaps: bool = False) -> ListenerStatus:
     """Return the status of a listener, with Programmed left open where it is served."""
     invalid = listener.conflict or (
         Problem("Invalid", listener.refused.message) if listener.refused else listener.unserved
@@ -118,6 +118,7 @@ def status_of(listener: Listener, attached_routes: int, generation: int) -> List
             unprogrammed(invalid, generation),
             positive("ResolvedRefs", listener.unresolved, generation),
             conflicted(listener.conflict, generation),
+            *((overlapping(listener.port, listener.hostname, generation),) if overlaps else ()),
         ),
     )
 

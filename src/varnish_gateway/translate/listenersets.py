@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from varnish_gateway import api, ir
 from varnish_gateway.api.gateway_networking import GROUP
 from varnish_gateway.translate import gateways, listeners, namespaces, owners, tls
-from varnish_gateway.translate.claims import Claim, gateway_hostname, gateway_port
+from varnish_gateway.translate.claims import Claim, gateway_hostname, gateway_port, rank
 from varnish_gateway.translate.conditions import Problem, unprogrammed
 from varnish_gateway.translate.grants import Owner
 
@@ -88,8 +88,8 @@ def claims_of(key: Key, found: SetDraft | None) -> dict[Key, Claim]:
     if found is None:
         return {}
     gateway = found.gateway
-    on_a_machine = Claim((found.gateway_created, gateway.namespace, gateway.name), gateway)
-    claim = Claim((found.created, key.namespace, key.name), key)
+    on_a_machine = Claim(rank(found.gateway_created, gateway), gateway)
+    claim = Claim(rank(found.created, key), key)
     return owners.claims_of(found.listeners, gateway, claim, on_a_machine)
 
 

@@ -5,8 +5,9 @@ Out:  wire.Match, and a problem where a part of it can't be compared (an invalid
       value that we don't know).
 
 A match with a problem is never dropped: its requests would fall to another rule in silence.
-It takes what is left of it without the bad part, for its rule to answer 500. What is left of
-a path regex is its literal beginning, still as a regex, which ranks below every other path.
+It takes all that it can have been meant for, for its rule to answer 500, and nothing else: other
+routes have a right to that. Of a bad header or query parameter it is left that there is one. What
+is left of a path regex is its literal beginning, still as a regex, which ranks below every other path.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _PATH_TYPES: dict[str, Literal["exact", "prefix", "regex"]] = {
     "RegularExpression": "regex",
 }
 _VALUE_TYPES: dict[str, Literal["exact", "regex"]] = {"Exact": "exact", "RegularExpression": "regex"}
+_ANY_VALUE = "(?s).*"
 _LITERAL = re.compile(r"\^?((?:[\w/~!@%&=:;,'\"<>-](?![*?{]))*)", re.ASCII)
 
 
@@ -52,7 +54,7 @@ def _match(match: RouteMatch, problems: list[Problem]) -> wire.Match:
     problems.extend(_value_problems("query parameter", match.query_params))
     return wire.Match(
         path=_beginning(match.path) if bad_path else _path(match.path),
-        method=match.method if match.method in METHODS else None,
+        method=match.method,
         headers=_values(match.headers, str.lower),
         query=_values(match.query_params, str),
     )
@@ -98,11 +100,13 @@ def _values(values: Sequence[ValueMatch], normal: Callable[[str], str]) -> tuple
     first: dict[str, ValueMatch] = {}
     for value in values:
         first.setdefault(normal(value.name), value)
-    return tuple(
-        wire.ValueMatch(name=name, value=value.value, type=_VALUE_TYPES[value.type])
-        for name, value in first.items()
-        if not _value_problems("", (value,))
-    )
+    return tuple(_value(name, value) for name, value in first.items())
+
+
+def _value(name: str, value: ValueMatch) -> wire.ValueMatch:
+    if _value_problems("", (value,)):
+        return wire.ValueMatch(name=name, value=_ANY_VALUE, type="regex")
+    return wire.ValueMatch(name=name, value=value.value, type=_VALUE_TYPES[value.type])
 
 
 def _unknown(what: str, value: str) -> Problem:

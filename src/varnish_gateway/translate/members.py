@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from varnish_gateway.translate.claims import rank
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -38,5 +40,6 @@ class Members:
         return concerned
 
     def of(self, gateway: Key) -> list[SettledSet]:
-        """Return the ListenerSets of a Gateway, by name."""
-        return [found for _, found in sorted(self._sets.get(gateway, {}).items())]
+        """Return the ListenerSets of a Gateway in the order of precedence: by age, then by name."""
+        sets = self._sets.get(gateway, {})
+        return sorted(sets.values(), key=lambda found: rank(found.draft.created, found.key))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from varnish_gateway.ir import Condition
 from varnish_gateway.translate.claims import gateway_hostname, gateway_port, machine_port
-from varnish_gateway.translate.conditions import Problem, positive
+from varnish_gateway.translate.conditions import Problem, listed, positive
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -51,7 +51,7 @@ def acceptance(refused: Problem | None, of: Collection[Listener], generation: in
 
 def names(of: Collection[Listener]) -> str:
     """Return the names of listeners, for people."""
-    return ", ".join(listener.name for listener in of) or "there is none"
+    return listed([listener.name for listener in of], ", ") or "there is none"
 
 
 def _faulty(of: Iterable[Listener]) -> list[Listener]:

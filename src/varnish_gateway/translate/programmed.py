@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from varnish_gateway.translate.conditions import clipped
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -70,5 +72,5 @@ def _complete(condition: Condition, *, served: bool, reason: str, message: str) 
     if condition.type != "Programmed" or condition.status != "Unknown":
         return condition
     if served:
-        return structs.replace(condition, status="True", reason="Programmed", message=message)
-    return structs.replace(condition, status="False", reason=reason, message=message or condition.message)
+        return structs.replace(condition, status="True", reason="Programmed", message=clipped(message))
+    return structs.replace(condition, status="False", reason=reason, message=clipped(message or condition.message))

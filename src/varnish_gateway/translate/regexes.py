@@ -4,6 +4,9 @@ from functools import lru_cache
 
 from varnish_gateway._ghost import validate_regex
 
+QUOTED = 80
+"""Characters of a pattern in a message: it is there to be recognised."""
+
 
 @lru_cache(maxsize=4096)
 def why_invalid(pattern: str) -> str | None:
@@ -11,5 +14,6 @@ def why_invalid(pattern: str) -> str | None:
     try:
         validate_regex(pattern)
     except ValueError as error:
-        return str(error)
+        why = str(error)
+        return why if len(pattern) <= QUOTED else why.replace(pattern, pattern[: QUOTED - 1] + "…")
     return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from varnish_gateway.api import Key
+from varnish_gateway.translate.claims import rank
 from varnish_gateway.translate.tls import Room
 
 if TYPE_CHECKING:
@@ -72,5 +73,5 @@ def place(key: Key) -> Key:
 def _without_room(gateway: Draft | None, sets: Mapping[Key, SetDraft], room: Room) -> dict[Key, frozenset[str]]:
     if gateway is not None:
         room.fill(gateway.listeners, gateway.material)
-    ordered = sorted(sets.items(), key=lambda item: (item[1].created, item[0].namespace, item[0].name))
+    ordered = sorted(sets.items(), key=lambda item: rank(item[1].created, item[0]))
     return {key: room.fill(draft.listeners, draft.material) for key, draft in ordered}

@@ -16,7 +16,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import GROUP
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.attach import Attached, attach
-from varnish_gateway.translate.conditions import Problem, partially_invalid, positive, summary
+from varnish_gateway.translate.conditions import Problem, listed, partially_invalid, positive, summary
 from varnish_gateway.translate.rules import Rules, translate_rules
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 PARENTS: Mapping[tuple[str, str], type[api.Object]] = {
     (GROUP, kind.kind): kind for kind in (api.Gateway, api.ListenerSet)
 }
-TOO_LARGE = wire.Rule(status=500)
+TOO_LARGE = wire.Rule(matches=(wire.Match(path=wire.PathMatch(type="regex", value=".*")),), status=500)
+"""As a regex it ranks below every other path, lest it takes what other routes of its hostnames have."""
 
 _encode = json.Encoder().encode
 
@@ -139,7 +140,7 @@ def _unserved(answer: Answer) -> str:
     """Return a hint where a listener takes the route but is not served itself."""
     if isinstance(answer, Problem):
         return ""
-    unserved = ", ".join(by.listener.name for by in answer if not by.listener.is_served)
+    unserved = listed([by.listener.name for by in answer if not by.listener.is_served], ", ")
     return f"not served, see the listener's own conditions: {unserved}" if unserved else ""
 
 

@@ -45,17 +45,21 @@ def translate_timing(rule: RouteRule) -> Timing:
 
 
 def _timeouts(timeouts: Timeouts, problems: list[Problem]) -> wire.Timeouts | None:
+    """Return what is said; "0s" is no limit, which is not the same as nothing."""
     request = _duration("timeouts.request", timeouts.request, problems)
     backend_request = _duration("timeouts.backendRequest", timeouts.backend_request, problems)
-    if request and backend_request > request:
+    if request and backend_request and backend_request > request:
         problems.append(_unsupported("timeouts.backendRequest is longer than timeouts.request; shorten it"))
-    return wire.Timeouts(request=request, backend_request=backend_request) if request or backend_request else None
+    if request is None and backend_request is None:
+        return None
+    return wire.Timeouts(request=request, backend_request=backend_request)
 
 
 def _retry(retry: Retry, problems: list[Problem]) -> wire.Retry:
     default = wire.Retry()
     attempts = default.attempts if retry.attempts is None else retry.attempts
-    backoff = default.backoff if retry.backoff is None else _duration("retry.backoff", retry.backoff, problems)
+    backoff = _duration("retry.backoff", retry.backoff, problems)
+    backoff = default.backoff if backoff is None else backoff
     if not 0 < attempts <= MOST_ATTEMPTS:
         problems.append(_unsupported(f"retry.attempts is {attempts}; it can be 1 to {MOST_ATTEMPTS}"))
     if backoff > LONGEST_BACKOFF:
@@ -68,11 +72,13 @@ def _retry(retry: Retry, problems: list[Problem]) -> wire.Retry:
     return wire.Retry(codes=tuple(sorted(set(retry.codes))), attempts=attempts, backoff=backoff)
 
 
-def _duration(field: str, text: str | None, problems: list[Problem]) -> int:
-    found = milliseconds(text) if text is not None else 0
+def _duration(field: str, text: str | None, problems: list[Problem]) -> int | None:
+    if text is None:
+        return None
+    found = milliseconds(text)
     if found is None:
         problems.append(_unsupported(f'{field}: {text!r} is not a duration such as "500ms" or "1m30s"'))
-    return found or 0
+    return found
 
 
 def _unsupported(message: str) -> Problem:

@@ -144,7 +144,8 @@ class Translator:
     def _owner_status(self, key: Key) -> ir.GatewayStatus | ir.ListenerSetStatus | None:
         attached = self._attached.get(key, Counter())
         if (gateway := self._settled.values.get(key)) is not None:
-            return gateways.status_of(gateway, attached, self._members.accepted[key])
+            overlapping = self._served[key].overlapping
+            return gateways.status_of(gateway, attached, self._members.accepted[key], overlapping)
         if (listener_set := self._sets.values.get(key)) is not None:
             return listenersets.status_of(listener_set, attached)
         self._attached.pop(key, None)

@@ -1,6 +1,7 @@
 """vgw explain."""
 
 import pytest
+import yaml
 
 from varnish_gateway.cli.main import main
 
@@ -34,6 +35,19 @@ def test_a_rule_with_backends_and_filters(explain):
     assert lines[11].startswith(
         "Instead of default/cafe, rule 2, match 0: host cafe.example.com, path prefix /, method GET"
     )
+
+
+def test_objects_as_kubectl_prints_them(cafe, explain):
+    """docs/troubleshooting.md: with what the API server adds, in a List."""
+    items = list(yaml.safe_load_all(cafe.read_text()))
+    for item in items:
+        stored = {"uid": "a", "resourceVersion": "1", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        item["metadata"] |= stored | {"namespace": "default", "managedFields": [{"manager": "kubectl"}]}
+        item["status"] = {"loadBalancer": {}} if item["kind"] == "Service" else {}
+    cafe.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
+    status, lines = explain("GET", "http://cafe.example.com:8080/tea")
+    assert (status, lines[2]) == (0, 'Route      default/cafe, rule 0, match 0 "tea"')
+    assert not [line for line in lines if line.startswith("error")]
 
 
 def test_a_redirect(explain):
@@ -143,6 +157,11 @@ def test_time_outs_retries_and_cors(explain_shop):
         "           0.5 s for the attempt",
         "Retries    up to 2, 0.025 s later or more, after 503, a broken connection or a time-out",
     ]
+
+
+def test_no_limit(explain_shop, monkeypatch):
+    monkeypatch.setitem(globals(), "SHOP", SHOP.replace("request: 10s, backendRequest: 500ms", "request: 0s"))
+    assert "Time-outs  no limit for the request" in explain_shop("PUT", "http://a:8080/orders")
 
 
 def test_a_preflight(explain_shop):

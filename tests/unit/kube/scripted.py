@@ -21,9 +21,14 @@ class Scripted:
         self.end = asyncio.Event()
         self._plan: list[Callable[[web.Request], Any]] = []
 
+    @property
+    def lists(self) -> list[str]:
+        return [path for path in self.asked if "watch=" not in path]
+
     def then(self, status: int = 200, body: Any = None, **headers: str) -> "Scripted":
         """Answer with JSON, or with bytes as they are."""
         content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
+        headers.setdefault("Content-Type", "application/json")
 
         async def answer(_: web.Request) -> web.Response:
             return web.Response(status=status, body=content, headers=headers)
@@ -42,6 +47,16 @@ class Scripted:
             if stay:
                 await self.end.wait()
             return response
+
+        self._plan.append(answer)
+        return self
+
+    def then_hang(self) -> "Scripted":
+        """Take the request and say nothing."""
+
+        async def answer(_: web.Request) -> web.Response:
+            await self.end.wait()
+            return web.Response()
 
         self._plan.append(answer)
         return self

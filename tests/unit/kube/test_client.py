@@ -1,9 +1,12 @@
 """What the client does about answers that a healthy API server does not give."""
 
+import asyncio
+
 import pytest
 
 from unit.kube.scripted import Scripted, talking_to
 from varnish_gateway import errors
+from varnish_gateway.kube import client as client_module
 from varnish_gateway.kube.resources import RESOURCES
 
 CONFIG_MAP = RESOURCES["ConfigMap"]
@@ -65,6 +68,22 @@ async def test_a_redirection_is_not_followed():
             await client.get(CONFIG_MAP, "cm")
 
 
+@pytest.mark.parametrize("status", [200, 201])
+async def test_a_page_of_a_proxy_is_no_answer(status):
+    server = Scripted().then(status, b"<html>we are back soon</html>", **{"Content-Type": "text/html"})
+    async with talking_to(server) as client:
+        with pytest.raises(errors.ApiRefused, match="back soon"):
+            await client.get(CONFIG_MAP, "cm")
+        with pytest.raises(errors.ApiRefused, match="text/html"):
+            await client.apply(DOCUMENT, manager="m")
+
+
+async def test_what_is_asked_for_as_text_may_come_as_text():
+    server = Scripted().then(200, b"ok", **{"Content-Type": "text/plain; charset=utf-8"})
+    async with talking_to(server) as client:
+        assert await client.read("/readyz", accept="text/plain") == b"ok"
+
+
 async def test_lines_are_complete_however_they_are_cut():
     server = Scripted().then_stream(b'{"a":', b"1}\n{", b"}\n", b"unfinished")
     async with talking_to(server) as client:
@@ -78,6 +97,24 @@ async def test_a_silent_watch_is_given_up():
         with pytest.raises(errors.Unreachable):
             async for _ in client.lines("/w", silence=0.1):
                 pass
+
+
+async def test_a_watch_that_does_not_begin_is_given_up_soon(monkeypatch):
+    """A watch may be silent for long, but it begins at once: a server that hangs is not waited for."""
+    monkeypatch.setattr(client_module, "_BEGIN_SECONDS", 0.1)
+    server = Scripted().then_hang()
+    async with talking_to(server) as client, asyncio.timeout(5):
+        with pytest.raises(errors.Unreachable):
+            async for _ in client.lines("/w", silence=60):
+                pass
+
+
+async def test_a_watch_that_began_may_be_silent(monkeypatch):
+    monkeypatch.setattr(client_module, "_BEGIN_SECONDS", 0.1)
+    server = Scripted().then_stream(stay=True)
+    async with talking_to(server) as client:
+        asyncio.get_running_loop().call_later(0.3, server.end.set)
+        assert [lines async for lines in client.lines("/w", silence=60)] == [[]]
 
 
 async def test_a_refused_watch_says_why():

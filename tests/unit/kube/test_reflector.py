@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
+import pytest
 
 from unit.kube.scripted import Scripted, talking_to
 from varnish.waiting import until_async
 from varnish_gateway.api import Key
+from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.reflector import Reflector
 from varnish_gateway.kube.resources import RESOURCES
 
@@ -65,6 +69,20 @@ async def test_what_is_known_from_an_answer_is_not_delivered_again():
         assert told == [("a", "1"), ("a", "7"), ("a", None)]
 
 
+async def test_what_was_made_anew_by_a_write_of_ours_is_not_lost():
+    """Its end and the next one come in one chunk, after the answer that told of the next one."""
+    server = (
+        Scripted()
+        .then(200, page(thing("a", "10"), version="10"))
+        .then_stream(event("DELETED", **thing("a", "11")) + event("ADDED", **thing("a", "12")))
+        .then_stream(event("DELETED", **thing("a", "20")), stay=True)
+    )
+    async with reflecting(server, knows=(Key("ConfigMap", "n", "a"), "12")) as (reflector, told):
+        await until_async(lambda: ("a", None) in told, "no deletion")
+        assert told == [("a", "10"), ("a", "12"), ("a", None)]
+        assert reflector._metrics.objects["ConfigMap"] == 0
+
+
 async def test_a_watch_that_breaks_goes_on_where_it_ended():
     server = (
         Scripted()
@@ -82,17 +100,31 @@ async def test_a_watch_that_breaks_goes_on_where_it_ended():
         assert reflector.problem is None
 
 
-async def test_what_is_no_event_leads_to_a_new_list():
+@pytest.mark.parametrize("garbage", [b"garbage\n", b'{"type": "\xff", "object": {}}\n'], ids=["no JSON", "no UTF-8"])
+async def test_what_is_no_event_leads_to_a_new_list(garbage):
     server = (
         Scripted()
         .then(200, page(thing("a", "1"), thing("b", "1"), version="5"))
-        .then_stream(event("ADDED", **thing("c", "6")), b"garbage\n")
+        .then_stream(event("ADDED", **thing("c", "6")), garbage)
         .then(200, page(thing("a", "2"), thing("c", "6"), version="7"))
         .then_stream(stay=True)
     )
     async with reflecting(server) as (_, told):
         await until_async(lambda: ("b", None) in told, "no deletion")
         assert told == [("a", "1"), ("b", "1"), ("c", "6"), ("a", "2"), ("b", None)]
+
+
+async def test_a_page_of_a_proxy_is_a_problem_that_passes():
+    server = (
+        Scripted()
+        .then(200, b"<html>we are back soon</html>", **{"Content-Type": "text/html"})
+        .then(200, page(thing("a", "1"), version="5"))
+        .then_stream(stay=True)
+    )
+    async with reflecting(server) as (reflector, told):
+        async with asyncio.timeout(10):
+            await reflector.synced.wait()
+        assert told == [("a", "1")]
 
 
 async def test_an_error_on_the_watch_leads_to_a_new_list():
@@ -123,6 +155,18 @@ async def test_a_list_that_expires_half_way_starts_over_and_repeats_nothing():
         assert told == [("a", "1"), ("b", "1")]
 
 
+async def test_what_was_written_during_a_list_is_not_missed_in_it():
+    server = (
+        Scripted()
+        .then(200, page(thing("a", "1"), version="5", onward="next"))
+        .then(200, page(thing("b", "1"), version="5"))
+        .then_stream(event("ADDED", **thing("new", "6")) + event("ADDED", **thing("c", "7")), stay=True)
+    )
+    async with reflecting(server, knows=(Key("ConfigMap", "n", "new"), "6")) as (_, told):
+        await until_async(lambda: ("c", "7") in told, "no watch")
+        assert told == [("a", "1"), ("b", "1"), ("c", "7")]
+
+
 async def test_a_resource_version_that_is_never_taken_is_given_up():
     """After a restore of etcd the API server is behind us, and says so with 504."""
     server = Scripted().then(200, page(thing("a", "900"), version="999"))
@@ -133,12 +177,52 @@ async def test_a_resource_version_that_is_never_taken_is_given_up():
         await until_async(lambda: ("a", "3") in told, "no new list")
 
 
+async def test_a_server_that_takes_no_watches_is_not_made_to_list_each_time():
+    server = Scripted().then(200, page(version="5"))
+    for _ in range(3):
+        for _ in range(3):
+            server.then(503, {"message": "too many watches"})
+        server.then(200, page(version="5"))
+    server.then_stream(stay=True)
+    async with reflecting(server) as (reflector, _):
+        await until_async(lambda: len(server.asked) == 14 and not reflector.problem, "no watch")
+        assert len(server.lists) == 4
+
+
+async def test_a_busy_server_is_watched_when_it_wants_and_not_listed():
+    server = Scripted().then(200, page(version="5"))
+    for _ in range(4):
+        server.then(429, {"message": "busy"}, **{"Retry-After": "0.3"})
+    server.then_stream(stay=True)
+    began = time.monotonic()
+    async with reflecting(server) as (reflector, _):
+        await until_async(lambda: len(server.asked) == 6 and not reflector.problem, "no watch")
+        assert len(server.lists) == 1
+        assert time.monotonic() - began > 4 * 0.3
+
+
 async def test_what_one_chunk_brings_is_delivered_together():
     both = event("ADDED", **thing("a", "6")) + event("ADDED", **thing("b", "7")) + event("MODIFIED", **thing("a", "8"))
     server = Scripted().then(200, page(version="5")).then_stream(both, stay=True)
     async with reflecting(server) as (_, told):
         await until_async(lambda: told, "nothing")
         assert told == [("a", "8"), ("b", "7")]
+
+
+async def test_a_server_that_falls_silent_is_noticed_within_two_minutes(monkeypatch):
+    silences = []
+    server = Scripted().then(200, page(version="5")).then_stream(stay=True)
+
+    async def lines(_: Client, path: str, *, silence: float) -> AsyncIterator[list[bytes]]:
+        silences.append((silence, int(path.partition("timeoutSeconds=")[2])))
+        await asyncio.Event().wait()
+        yield []
+
+    monkeypatch.setattr(Client, "lines", lines)
+    async with reflecting(server):
+        await until_async(lambda: silences, "no watch")
+    [(silence, asked)] = silences
+    assert 60 < asked < silence < 120
 
 
 async def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_loop():

@@ -19,6 +19,15 @@ def gateway(generation: int = 1, **spec: object) -> api.Gateway:
     return msgspec.convert(document, api.Gateway)
 
 
+def route(name: str, created: int = 0) -> wire.Route:
+    attachment = wire.Attachment(listener="http")
+    return wire.Route(namespace="shop", name=name, attachments=(attachment,), rules=(wire.Rule(),), created=created)
+
+
+def routes(created: int, *names: str) -> dict[Key, wire.Route | None]:
+    return {Key("HTTPRoute", "shop", name): route(name, created) for name in names}
+
+
 def plan(*, shards: int = 1, with_routes: dict[Key, wire.Route | None] | None = None) -> Plan:
     made = Plan(gateway(), Installation(image="i"), shards)
     made.take(

@@ -8,7 +8,14 @@ from unit.operator.plans import plan
 from varnish_gateway.api import Key
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.operator.pods import Report
-from varnish_gateway.operator.prober import FIRST_SECONDS, LAST_SECONDS, SETTLED_SECONDS, SUSPICION_SECONDS, Prober
+from varnish_gateway.operator.prober import (
+    FIRST_SECONDS,
+    LAST_SECONDS,
+    SETTLED_SECONDS,
+    SILENT_SECONDS,
+    SUSPICION_SECONDS,
+    Prober,
+)
 
 GATEWAY = Key("Gateway", "shop", "gw")
 SERVICE = {"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}
@@ -42,6 +49,12 @@ def test_pods_that_are_late_are_asked_ever_less_often_until_something_happens(pr
     assert prober.judge(GATEWAY, plan(), {"a": LATE}, ()).again == FIRST_SECONDS
 
 
+def test_pods_that_are_silent_are_asked_even_less_often(prober):
+    asked = [prober.judge(GATEWAY, plan(), {"a": LATE, "b": "no answer within 2 s"}, ()) for _ in range(9)]
+    assert [probe.again for probe in asked[5:]] == [3.2, 6.4, SILENT_SECONDS, SILENT_SECONDS]
+    assert prober.judge(GATEWAY, plan(), {"a": LATE}, ()).again == LAST_SECONDS
+
+
 def test_pods_that_serve_are_asked_now_and_then(prober, verdicts):
     made = plan()
     assert prober.judge(GATEWAY, made, {"a": good(made)}, ()) == (True, SETTLED_SECONDS)
@@ -57,6 +70,15 @@ def test_a_problem_of_a_pod_is_told_if_it_is_still_there_a_moment_later(prober, 
     assert GATEWAY not in verdicts
     assert prober.judge(GATEWAY, plan(), {"a": BAD}, ()).is_news
     assert "semicolon" in verdicts[GATEWAY].message
+
+
+def test_a_problem_that_is_told_in_other_words_is_still_the_same(prober, verdicts):
+    """Of many pods another one may be named each time."""
+    reports = [{"a": BAD, "b": f"no answer: {number}"} for number in range(4)]
+    asked = [prober.judge(GATEWAY, plan(), report, ()) for report in reports]
+    assert [probe.is_news for probe in asked] == [False, True, True, True]
+    assert SUSPICION_SECONDS not in [probe.again for probe in asked[1:]]
+    assert verdicts[GATEWAY].reason == "Invalid"
 
 
 def test_a_problem_that_passes_is_never_told(prober):

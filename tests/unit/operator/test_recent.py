@@ -4,23 +4,14 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unit.operator.plans import plan
+from unit.operator.plans import plan, route, routes
 from varnish_gateway.api import Key
 from varnish_gateway.chaperone.shards import Shelf, read_index, read_patches, read_shard
 from varnish_gateway.ir import GatewayDelta, wire
 from varnish_gateway.operator.plan import Plan
-from varnish_gateway.operator.recent import MOST_ROUTES, Recent
+from varnish_gateway.operator.recent import MOST_BYTES, MOST_ROUTES, Recent
 
 MANY = 200
-
-
-def route(name: str, created: int = 0) -> wire.Route:
-    attachment = wire.Attachment(listener="http")
-    return wire.Route(namespace="shop", name=name, attachments=(attachment,), rules=(wire.Rule(),), created=created)
-
-
-def routes(created: int, *names: str) -> dict[Key, wire.Route | None]:
-    return {Key("HTTPRoute", "shop", name): route(name, created) for name in names}
 
 
 class Cluster:
@@ -87,6 +78,32 @@ def test_many_changes_at_once_are_not_told():
     cluster = Cluster()
     cluster.plan.take(GatewayDelta(routes=routes(1, *(f"r{n}" for n in range(MOST_ROUTES + 1)))))
     assert cluster.plan.recent.take() is None
+
+
+def test_large_changes_are_not_told():
+    """They have to fit into the ConfigMap of the index, beside the VCL."""
+    recent = Recent()
+    recent.written(("", "before"))
+    recent.add(1, "shop/large", route("x" * MOST_BYTES))
+    assert recent.take() is None
+    recent.written(("", "then"))
+    recent.add(1, "shop/small", route("small"))
+    told = recent.take()
+    assert told is not None
+    assert len(told) < MOST_BYTES
+
+
+def test_who_never_writes_keeps_little():
+    """An operator that does not lead, or a Gateway whose class is at fault."""
+    recent = Recent()
+    recent.written(("", "before"))
+    for number in range(10_000):
+        recent.add(1, f"shop/r{number}", None)
+    assert len(recent._changed) <= MOST_ROUTES + 1
+    assert recent.take() is None
+    recent.written(("", "then"))
+    recent.add(1, "shop/a", None)
+    assert recent.take() is not None
 
 
 def test_a_gateway_of_one_shard_has_none():

@@ -111,6 +111,16 @@ def test_a_route_status_that_is_stored_already_is_not_written():
     assert route_status(route("ours"), live, is_ours, NOW) is None
 
 
+def test_conditions_of_others_in_our_own_entry_stay():
+    theirs = {"type": "special.io/SomeField", "status": "False", "reason": "Theirs", "message": "", "x": "as it is"}
+    (entry,) = route_status(route("ours"), b"", is_ours, EARLIER)["parents"]
+    partly = {"type": "PartiallyInvalid", "status": "True", "reason": "UnsupportedValue", "message": "was"}
+    live = {"parents": [{**entry, "conditions": [theirs, *entry["conditions"], partly]}]}
+    written = route_status(route("ours"), stored(live), is_ours, NOW)
+    assert written["parents"][0]["conditions"] == [*entry["conditions"], theirs], "ours, without what holds no more"
+    assert route_status(route("ours"), stored(written), is_ours, NOW) is None
+
+
 def test_entries_of_ours_that_are_not_wanted_any_more_go():
     live = {"parents": [*route_status(route("a", "b"), b"", is_ours, EARLIER)["parents"], FOREIGN]}
     written = route_status(route("b"), stored(live), is_ours, NOW)
@@ -128,6 +138,17 @@ def test_faults_are_what_a_person_should_notice():
     assert faults({"conditions": [insecure]}) == [insecure]
 
 
+def test_what_is_said_of_a_newer_generation_is_not_overwritten():
+    """Whoever said it has seen a spec that we have not; when we see it there is a status for it."""
+    newer, older = (GatewayStatus((), (accepted(message=str(n), generation=n),), ()) for n in (3, 2))
+    live = stored(applied_status(newer, b"null", EARLIER))
+    assert applied_status(older, live, NOW) is None
+    same = applied_status(structs.replace(newer, conditions=(accepted(generation=3),)), live, NOW)
+    assert same["conditions"][0]["observedGeneration"] == 3
+    theirs = {"conditions": [{"type": "example.com/Theirs", "observedGeneration": 3}]}
+    assert applied_status(older, stored(theirs), NOW) is not None
+
+
 def test_a_count_of_listener_sets_that_are_gone_is_taken_back():
     """There is none in a status without any: CRDs of older versions don't have the field."""
     counted = structs.replace(gateway(), attached_listener_sets=1)
@@ -136,6 +157,17 @@ def test_a_count_of_listener_sets_that_are_gone_is_taken_back():
     assert applied_status(counted, stored(written), NOW) is None
     taken_back = applied_status(gateway(), stored(written), NOW)
     assert "attachedListenerSets" not in taken_back
+    assert applied_status(gateway(), stored(taken_back), NOW) is None
+
+
+def test_a_condition_that_is_only_there_while_it_holds_is_taken_back():
+    """A ListenerSet that went can be the reason, so the generation stays."""
+    overlapping = Condition("OverlappingTLSConfig", "True", "OverlappingHostnames", "why", 1)
+    listener = ListenerStatus("http", KINDS, 0, (accepted(), overlapping))
+    written = applied_status(structs.replace(gateway(), listeners=(listener,)), b"null", NOW)
+    assert faults(written) == [], "it is a hint: everything is served"
+    taken_back = applied_status(gateway(), stored(written), NOW)
+    assert [each["type"] for each in taken_back["listeners"][0]["conditions"]] == ["Accepted"]
     assert applied_status(gateway(), stored(taken_back), NOW) is None
 
 

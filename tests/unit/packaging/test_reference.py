@@ -6,17 +6,12 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from varnish_gateway.cli.main import parser
 from varnish_gateway.emit import names
-from varnish_gateway.kube.metrics import Metrics
-from varnish_gateway.operator.leadership import AlwaysLeading
-from varnish_gateway.operator.metrics import Parts, page
-from varnish_gateway.operator.queue import Queue
 from varnish_gateway.translate.options import RESERVED_PORTS
 
 ROOT = Path(__file__).parents[3]
@@ -85,19 +80,6 @@ def test_every_variable_is_named_and_no_other(section, modules):
     named = {name for name in rows(section) if name.isupper()}
     assert len(named) > 8
     assert named == variables(*modules)
-
-
-def test_every_metric_of_the_operator_is_named_and_no_other():
-    parts = Parts(
-        kube=Metrics(),
-        queue=Queue(),
-        reconciler=SimpleNamespace(plans={}, faults={}),
-        writer=SimpleNamespace(counts={}),
-        workers=SimpleNamespace(are_at_work=False, failures={}),
-        leadership=AlwaysLeading(),
-    )
-    exported = set(re.findall(r"^# TYPE (\S+)", page(parts), re.MULTILINE))
-    assert {name for name in rows("Operator") if name.startswith("vgw_")} == exported
 
 
 def test_the_chart_sets_variables_that_the_operator_reads():

@@ -1,12 +1,12 @@
 from varnish_gateway.api import Key
-from varnish_gateway.translate.claims import Claim, Claims, gateway_hostname, gateway_port, machine_port
+from varnish_gateway.translate.claims import Claim, Claims, gateway_hostname, gateway_port, machine_port, rank
 
 A, B, C = (Key("Gateway", "default", name) for name in "abc")
 P80, P81 = machine_port(80), machine_port(81)
 
 
 def aged(key: Key, created: int) -> Claim:
-    return Claim((created, key.namespace, key.name), key)
+    return Claim(rank(created, key), key)
 
 
 def holders(claims: Claims) -> dict[Key, Key]:
@@ -27,6 +27,14 @@ def test_of_the_same_age_the_first_by_namespace_and_name():
     for key in (C, B, Key("Gateway", "zoo", "a")):
         claims.claim(key, {P80: aged(key, 1)})
     assert holders(claims) == {P80: B}
+
+
+def test_namespace_and_name_are_compared_as_one_text():
+    """A "-" comes before a "/"."""
+    claims = Claims()
+    for key in (Key("ListenerSet", "team", "x"), Key("ListenerSet", "team-a", "x")):
+        claims.claim(key, {P80: aged(key, 1)})
+    assert holders(claims) == {P80: Key("ListenerSet", "team-a", "x")}
 
 
 def test_a_place_goes_to_the_next_one():

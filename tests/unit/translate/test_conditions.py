@@ -1,7 +1,11 @@
 from varnish_gateway.ir import Condition
 from varnish_gateway.translate.conditions import (
+    LISTED,
+    MESSAGE_LIMIT,
     Problem,
+    clipped,
     conflicted,
+    listed,
     partially_invalid,
     positive,
     summary,
@@ -36,3 +40,30 @@ def test_partially_invalid_starts_as_the_gateway_api_wants_it():
     assert condition.status == "True"
     assert condition.message.startswith("Dropped Rule")
     assert "two is wrong" in condition.message
+
+
+def test_a_long_list_ends_with_how_many_more_there_are():
+    hundred = ["x" * 99] * 100
+    assert listed(hundred[:9]) == "; ".join(hundred[:9])
+    assert listed(hundred).endswith("xx; and 91 more")
+    assert listed(hundred, ", ").endswith("xx, and 91 more")
+    assert len(listed(hundred)) < LISTED + 20
+
+
+def test_of_a_list_one_text_is_always_there():
+    assert listed(["x" * 2000, "y"]) == "x" * 2000 + "; and 1 more"
+    assert listed([]) == ""
+
+
+def test_no_message_is_longer_than_the_api_server_takes():
+    long = Problem("Invalid", "x" * 40_000)
+    conditions = [
+        positive("Accepted", long, 1),
+        positive("Accepted", None, 1, message=long.message),
+        conflicted(long, 1),
+        unprogrammed(long, 1),
+        partially_invalid([long, ONE], 1),
+    ]
+    assert {len(each.message) for each in conditions} == {MESSAGE_LIMIT}
+    assert all(each.message.endswith("xx…") for each in conditions)
+    assert clipped("short") == "short"

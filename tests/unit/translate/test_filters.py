@@ -124,6 +124,11 @@ def test_what_can_not_be_combined():
     assert reasons(translate(request_headers(remove=["a"]), request_headers(remove=["b"]))) == ["IncompatibleFilters"]
 
 
+@pytest.mark.parametrize("repeatable", ["ExtensionRef", "RequestMirror", "Teleport"])
+def test_what_may_be_repeated_is_only_not_supported(repeatable: str):
+    assert reasons(translate({"type": repeatable}, {"type": repeatable})) == ["UnsupportedValue"]
+
+
 def test_a_backend_has_the_same_filters_but_no_redirect():
     assert translate(rewrite(hostname="x.org"), on_backend=True).filters is not None
     assert reasons(translate(redirect(port=81), on_backend=True)) == ["UnsupportedValue"]

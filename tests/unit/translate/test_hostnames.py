@@ -1,31 +1,33 @@
 import pytest
 
-from varnish_gateway.translate.hostnames import intersect, normal
+from varnish_gateway.translate.hostnames import meeting, normal
 
 
 @pytest.mark.parametrize(
-    ("listener", "route", "common"),
+    ("listener", "route", "wanted"),
     [
         ("*", (), ("*",)),
-        ("a.example.com", (), ("a.example.com",)),
+        ("a.example.com", (), ("*",)),
         ("*", ("a.example.com", "*.example.org"), ("a.example.com", "*.example.org")),
         ("a.example.com", ("a.example.com",), ("a.example.com",)),
         ("a.example.com", ("A.Example.com",), ("a.example.com",)),
-        ("a.example.com", ("*.example.com",), ("a.example.com",)),
+        ("a.example.com", ("*.example.com",), ("*.example.com",)),
         ("a.example.com", ("b.example.com",), ()),
         ("*.example.com", ("a.example.com", "a.b.example.com"), ("a.example.com", "a.b.example.com")),
         ("*.example.com", ("example.com",), ()),
         ("*.example.com", ("badexample.com",), ()),
         ("*.example.com", ("*.example.com",), ("*.example.com",)),
-        ("*.example.com", ("*.com",), ("*.example.com",)),
+        ("*.example.com", ("*.com",), ("*.com",)),
         ("*.example.com", ("*.a.example.com",), ("*.a.example.com",)),
         ("*.example.com", ("*.badexample.com",), ()),
         ("*.example.com", ("a.example.com", "a.example.org"), ("a.example.com",)),
-        ("a.example.com", ("*.com", "*.example.com"), ("a.example.com",)),
+        ("a.example.com", ("*.com", "*.Example.com", "*.example.com"), ("*.com", "*.example.com")),
     ],
 )
-def test_intersection(listener: str, route: tuple[str, ...], common: tuple[str, ...]):
-    assert intersect(listener, route) == common
+def test_a_route_keeps_its_own_hostnames_where_they_meet_the_listener(
+    listener: str, route: tuple[str, ...], wanted: tuple[str, ...]
+):
+    assert meeting(listener, route) == wanted
 
 
 @pytest.mark.parametrize(("given", "wanted"), [(None, "*"), ("", "*"), ("A.Example.COM", "a.example.com")])

@@ -62,6 +62,7 @@ def test_a_route_that_is_too_large_is_refused_and_answers_500():
     assert "split the route" in accepted.message
     (route,) = delta.gateways[Key("Gateway", "shop", "gw")].routes.values()
     assert [rule.status for rule in route.rules] == [500]
+    assert route.rules[0].matches[0].path.type == "regex", "it comes after the rules of other routes that have a path"
     assert len(msgspec.json.encode(route)) < 500
 
 

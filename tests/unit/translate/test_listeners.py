@@ -69,6 +69,14 @@ def test_protocols_that_can_not_share_a_port():
     assert reasons(listeners) == ["ProtocolConflict", "ProtocolConflict", None]
 
 
+@pytest.mark.parametrize("served", ["HTTP", "HTTPS"])
+@pytest.mark.parametrize("protocol", ["TLS", "TCP", "UDP"])
+def test_a_protocol_that_is_not_served_takes_no_port_from_others(served: str, protocol: str):
+    listeners = judged({"protocol": served}, {"protocol": protocol})
+    assert reasons(listeners) == [None, "UnsupportedProtocol"]
+    assert [listener.conflict for listener in listeners] == [None, None]
+
+
 def test_tcp_is_not_served_and_so_takes_no_port():
     assert reasons(judged({}, {"protocol": "TCP"})) == [None, "UnsupportedProtocol"]
 

@@ -98,6 +98,19 @@ def test_conflicts_are_decided_by_precedence():
         assert of_listeners(delta.statuses[GW]) == {"a": "Accepted"}
 
 
+def test_names_are_compared_as_one_text():
+    sets = [listener_set("x", entry(port=8080), namespace=namespace) for namespace in ("team", "team-a")]
+    delta = delta_of(gateway(**EVERYWHERE), *sets)
+    assert [each.name for each in delta.gateways[GW].listeners] == ["http", "team-a/x/http"]
+
+
+def test_listeners_are_one_list_in_the_order_of_precedence():
+    """The first certificate of a port is for clients that name no server: a new set must not change it by its name."""
+    young, old = listener_set("a", metadata=YOUNG), listener_set("z", metadata=OLD)
+    delta = delta_of(gateway(**EVERYWHERE), young, old)
+    assert [each.name for each in delta.gateways[GW].listeners] == ["http", "default/z/http", "default/a/http"]
+
+
 def test_a_protocol_that_can_not_share_the_port():
     tcp, https = entry("tcp", protocol="TCP"), entry("https", protocol="HTTPS")
     own = entry("own", hostname="own.com")
@@ -153,7 +166,7 @@ def test_a_route_names_the_set_or_the_gateway():
     assert attached == {
         "both": {"http": ("*",), "default/set/two": ("*",)},
         "gateway": {"http": ("*",)},
-        "port": {"default/set/one": ("a.com",)},
+        "port": {"default/set/one": ("*",)},
     }
     assert {each.name: each.attached_routes for each in delta.statuses[SET].listeners} == {"one": 1, "two": 1}
     assert {each.name: each.attached_routes for each in delta.statuses[GW].listeners} == {"http": 2}

@@ -64,14 +64,25 @@ def test_a_bad_regex_is_a_problem_that_names_its_place():
     assert [problem.message.split(":")[0] for problem in problems] == ["path", "header x-a", "query parameter q"]
 
 
-def test_what_is_left_of_a_match_without_its_bad_part():
+def test_of_a_bad_condition_it_is_left_that_the_header_or_parameter_is_there():
     headers = [{"name": "a", "type": "RegularExpression", "value": "["}, {"name": "b", "value": "1"}]
-    ((match,), _) = translate({"path": {"value": "/x"}, "method": "GET", "headers": headers})
+    params = [{"name": "q", "type": "Glob", "value": "*"}]
+    ((match,), _) = translate({"path": {"value": "/x"}, "method": "GET", "headers": headers, "queryParams": params})
     assert match == wire.Match(
         path=wire.PathMatch(type="prefix", value="/x"),
         method="GET",
-        headers=(wire.ValueMatch(name="b", value="1"),),
+        headers=(
+            wire.ValueMatch(name="a", value="(?s).*", type="regex"),
+            wire.ValueMatch(name="b", value="1"),
+        ),
+        query=(wire.ValueMatch(name="q", value="(?s).*", type="regex"),),
     )
+    assert why_invalid("(?s).*") is None
+
+
+def test_a_method_that_we_do_not_know_is_still_asked_for():
+    ((match,), _) = translate({"method": "BREW"})
+    assert match.method == "BREW"
 
 
 @pytest.mark.parametrize(

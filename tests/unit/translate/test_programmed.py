@@ -2,6 +2,7 @@ from unit.translate.objects import gateway, keyed, listener_set
 from varnish_gateway import ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator, with_parent_programmed, with_programmed
+from varnish_gateway.translate.conditions import MESSAGE_LIMIT
 
 MIXED = gateway("gw", {"name": "http", "port": 80, "protocol": "HTTP"}, {"name": "tcp", "port": 81, "protocol": "TCP"})
 
@@ -32,6 +33,11 @@ def test_not_served_says_why():
     got = with_programmed(status(), served=False, message="VCL does not compile")
     assert programmed(got) == ("False", "Pending", "VCL does not compile")
     assert programmed(got.listeners[0]) == ("False", "Pending", "VCL does not compile")
+
+
+def test_a_message_is_no_longer_than_the_api_server_takes():
+    got = with_programmed(status(), served=False, message="x" * 40_000)
+    assert len(programmed(got)[2]) == len(programmed(got.listeners[0])[2]) == MESSAGE_LIMIT
 
 
 def test_a_reason_of_the_gateway_is_not_one_of_its_listeners():

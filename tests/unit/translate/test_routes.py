@@ -99,3 +99,15 @@ def test_a_listener_that_is_not_served_counts_the_route_but_gets_no_traffic():
 def test_a_route_without_rules_is_served_as_the_default_rule():
     bare = obj("HTTPRoute", "web", spec={"parentRefs": [{"name": "gw"}]})
     assert translate(gateway(), bare).gateways[GW].routes[WEB].rules == (wire.Rule(status=500),)
+
+
+def test_however_much_is_wrong_there_is_a_message_that_can_be_stored():
+    far = [{"name": f"{'service' * 5}-{n}", "namespace": "elsewhere", "port": 80} for n in range(16)]
+    regexes = [{"name": f"h{n}", "type": "RegularExpression", "value": "(" * 3000} for n in range(16)]
+    rules = [{"backendRefs": [ref | {"name": f"{ref['name']}-{n}"} for ref in far]} for n in range(15)]
+    asked = route(rules=[*rules, {"matches": [{"headers": regexes}]}])
+    (parent,) = translate(gateway(), asked).statuses[WEB].parents
+    told = {each.type: each.message for each in parent.conditions}
+    assert all(len(message) < 2500 for message in told.values())
+    assert told["ResolvedRefs"].endswith(" more")
+    assert told["PartiallyInvalid"].endswith(" more")

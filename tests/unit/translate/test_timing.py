@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from unit.translate.objects import route
@@ -24,13 +25,23 @@ def test_time_outs():
     assert got == Timing(wire.Timeouts(request=10_000, backend_request=1500))
 
 
-@pytest.mark.parametrize("timeouts", [{}, {"request": "0s"}, {"request": "0s", "backendRequest": "0ms"}])
-def test_no_limit_is_nothing_on_the_wire(timeouts: dict):
-    assert translate(timeouts=timeouts) == NOTHING
+def test_nothing_said_is_nothing_on_the_wire():
+    assert translate(timeouts={}) == NOTHING
 
 
-def test_an_attempt_may_be_limited_where_the_request_is_not():
-    assert translate(timeouts={"request": "0s", "backendRequest": "1s"}).timeouts == wire.Timeouts(backend_request=1000)
+@pytest.mark.parametrize(
+    ("timeouts", "on_the_wire"),
+    [
+        ({"request": "0s"}, b'{"request":0}'),
+        ({"backendRequest": "0ms"}, b'{"backendRequest":0}'),
+        ({"request": "0s", "backendRequest": "1s"}, b'{"request":0,"backendRequest":1000}'),
+        ({"request": "1s", "backendRequest": "0s"}, b'{"request":1000,"backendRequest":0}'),
+    ],
+)
+def test_no_limit_is_not_the_same_as_nothing_said(timeouts: dict, on_the_wire: bytes):
+    got = translate(timeouts=timeouts)
+    assert not got.problems
+    assert msgspec.json.encode(got.timeouts) == on_the_wire
 
 
 def test_retries():

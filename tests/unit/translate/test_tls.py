@@ -159,12 +159,18 @@ def test_one_good_certificate_is_enough():
     assert world.listener() == SERVED | {"ResolvedRefs": ("False", "InvalidCertificateRef")}
 
 
-def test_a_gateway_of_one_listener_without_a_certificate_is_not_accepted():
+def test_a_gateway_of_one_listener_without_a_certificate_is_accepted_and_not_programmed():
+    """There is nothing wrong with the Gateway: the certificate may be on its way."""
     world = World(gateway("gw", https()))
     conditions = {each.type: (each.status, each.reason) for each in world.status.conditions}
-    assert conditions["Accepted"] == ("False", "ListenersNotValid")
-    assert conditions["ResolvedRefs"] == ("False", "ListenersNotResolved")
+    assert conditions == {
+        "Accepted": ("True", "ListenersNotValid"),
+        "Programmed": ("False", "Invalid"),
+        "ResolvedRefs": ("False", "ListenersNotResolved"),
+    }
     assert world.tls == ir.Tls()
+    world.put(gateway("gw", https(tls={"mode": "Passthrough"})))
+    assert (world.status.conditions[0].status, world.status.conditions[0].reason) == ("False", "ListenersNotValid")
 
 
 def test_a_rotation_redoes_its_gateways_and_no_route():

@@ -95,7 +95,7 @@ def test_a_gateway_of_a_new_generation_has_a_new_status_and_nothing_else():
 
 
 def test_a_changed_listener_redoes_the_routes():
-    translator = started(gateway(), service(), route())
+    translator = started(gateway(), service(), route(hostnames=["a.example.com", "b.example.com"]))
     delta = translator.update(keyed(gateway("gw", LISTENER | {"hostname": "a.example.com"})))
     assert delta.gateways[GW].routes[WEB].attachments[0].hostnames == ("a.example.com",)
 

@@ -134,7 +134,7 @@ pub struct Rule {
     pub cors: Option<Cors>,
 }
 
-/// A listener that takes the route, and the hostnames that hold there ("*" is any).
+/// A listener that takes the route, and the route's hostnames that meet its own ("*" is any).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Attachment {

@@ -2,16 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How long a request may take; 0 is no limit.
+/// How long a request may take. 0 is no limit, not even varnishd's own; where neither is
+/// said, those hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Timeouts {
     /// With all attempts.
     #[serde(default)]
-    pub request: u64,
+    pub request: Option<u64>,
     /// One attempt.
     #[serde(default)]
-    pub backend_request: u64,
+    pub backend_request: Option<u64>,
 }
 
 /// How often an attempt is repeated.

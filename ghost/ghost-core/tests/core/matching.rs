@@ -245,6 +245,24 @@ fn one_listener_takes_the_request_for_good() {
 }
 
 #[test]
+fn hostnames_of_a_route_that_are_wider_than_its_listener_bring_it_no_other_hosts() {
+    let router = router_from(
+        r#"{"version": 2, "listeners": [
+                {"name": "www", "socket": "http-80", "hostname": "www.a.com"},
+                {"name": "wild", "socket": "http-80", "hostname": "*.a.com"}],
+            "routes": [
+                {"namespace": "n", "name": "any", "attachments": [{"listener": "www"}], "rules": [{}]},
+                {"namespace": "n", "name": "wide", "attachments": [{"listener": "www", "hostnames": ["*.com"]}],
+                 "rules": [{"matches": [{"path": {"type": "prefix", "value": "/wide"}}]}]}]}"#,
+    );
+    assert_eq!(rule(&router, &Ask::get("www.a.com", "/wide")), "n/wide/0");
+    assert_eq!(rule(&router, &Ask::get("www.a.com", "/")), "n/any/0");
+    for host in ["x.a.com", "a.com", "b.org", ""] {
+        assert_eq!(rule(&router, &Ask::get(host, "/wide")), "", "{host}");
+    }
+}
+
+#[test]
 fn no_two_rules_share_an_identity() {
     let rule = |name: &str, path: &str| {
         format!(

@@ -17,21 +17,36 @@ fn retry(backoff: u64) -> Retry {
 }
 
 #[test]
-fn zero_is_no_limit() {
+fn zero_is_no_limit_and_not_the_same_as_nothing() {
     assert_eq!(rule("{}").timeouts, Timeouts::default());
-    assert_eq!(
-        rule(r#"{"timeouts": {"request": 0, "backendRequest": 0}}"#).timeouts,
-        Timeouts::default()
-    );
+    assert_eq!(rule(r#"{"timeouts": {}}"#).timeouts, Timeouts::default());
+    let unlimited = Timeouts { said: true, ..Timeouts::default() };
+    for zero in
+        [r#""request": 0"#, r#""backendRequest": 0"#, r#""request": 0, "backendRequest": 0"#]
+    {
+        assert_eq!(rule(&format!(r#"{{"timeouts": {{{zero}}}}}"#)).timeouts, unlimited);
+    }
     let limits = rule(r#"{"timeouts": {"request": 1500, "backendRequest": 1}}"#).timeouts;
     assert_eq!(limits.request, Some(Duration::from_millis(1500)));
     assert_eq!(limits.backend_request, Some(Duration::from_millis(1)));
 }
 
 #[test]
+fn a_retry_is_one_of_few_and_not_after_a_minute_of_pauses() {
+    let rule = rule(r#"{"retry": {"attempts": 3, "backoff": 30000}}"#);
+    let goes_on = |made, seconds| {
+        let retry = rule.retry.as_ref().unwrap();
+        retry.goes_on_after(made, Duration::from_secs(seconds))
+    };
+    assert!(goes_on(0, 0) && goes_on(2, 59));
+    assert!(!goes_on(3, 0) && !goes_on(2, 60));
+    assert!(retry(25).goes_on_after(0, Duration::ZERO));
+    assert!(!retry(25).goes_on_after(1, Duration::ZERO));
+}
+
+#[test]
 fn codes_and_methods() {
     let retry = retry(25);
-    assert_eq!(retry.attempts, 1);
     assert_eq!(
         [200, 500, 502, 503].map(|status| retry.wants_another_than(status)),
         [false, true, false, true]

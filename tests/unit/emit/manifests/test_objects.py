@@ -111,7 +111,7 @@ def test_replicas(spec: dict, replicas: int | None):
 
 
 def test_what_a_class_asks_for_stands_in_place_of_the_default_resources():
-    assert container(shape())["resources"] == {"requests": {"cpu": "100m", "memory": "256Mi"}}
+    assert container(shape())["resources"] == {"requests": {"cpu": "100m", "memory": "512Mi"}}
     limited = parameters(resources={"limits": {"memory": "64Mi", "cpu": 1}})
     assert container(shape(parameters=limited))["resources"] == {"limits": {"memory": "64Mi", "cpu": "1"}}
 

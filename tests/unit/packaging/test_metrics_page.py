@@ -1,0 +1,105 @@
+"""docs/metrics.md names every metric that the code writes, with its type and labels, and no other."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from varnish_gateway.chaperone.change import Served
+from varnish_gateway.chaperone.cluster import ClusterFeed
+from varnish_gateway.chaperone.metrics import EventCounters
+from varnish_gateway.chaperone.metrics import page as chaperone_page
+from varnish_gateway.chaperone.tls import metrics as tls
+from varnish_gateway.chaperone.tls.expiry import Dated
+from varnish_gateway.kube.metrics import Metrics
+from varnish_gateway.operator.leadership import AlwaysLeading
+from varnish_gateway.operator.metrics import Parts
+from varnish_gateway.operator.metrics import page as operator_page
+from varnish_gateway.operator.queue import Queue
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "metrics.md").read_text()
+SERVED = Served(
+    ready=True, reason="", configuration="", vcl="", generation="", sockets=(), up_to_date=True, problems=()
+)
+COUNTS = {
+    "requests": 1,
+    "hits": 0,
+    "misses": 1,
+    "passes": 0,
+    "status": {"2xx": 1},
+    "latency": {"buckets": [{"le": 0.001, "count": 1}], "count": 1, "sum": 0.5},
+}
+
+
+def kube() -> Metrics:
+    """Return the client's counters, each of them used."""
+    metrics = Metrics()
+    metrics.answered("get", "Lease", 200, 0.1)
+    for counter in (metrics.retries, metrics.watch_restarts, metrics.relists, metrics.objects, metrics.undecodable):
+        counter["Lease"] += 1
+    return metrics
+
+
+def of_a_pod() -> str:
+    ghost = {"routes": {"default/tea": COUNTS}, "unrouted": {}}
+    feed = SimpleNamespace(_away_since=None, _watches=(), _client=SimpleNamespace(metrics=kube()))
+    more = (*tls.lines([{"pxname": "https-443"}], [Dated(443, "a", 0.0)]), *ClusterFeed.metrics(feed))
+    return chaperone_page(EventCounters(), SERVED, ghost) + "".join(f"{line}\n" for line in more)
+
+
+def of_an_operator() -> str:
+    parts = Parts(
+        kube=kube(),
+        queue=Queue(),
+        reconciler=SimpleNamespace(plans={}, faults={}),
+        writer=SimpleNamespace(counts={("Service", "apply"): 1}),
+        workers=SimpleNamespace(are_at_work=False, failures={"Conflict": 1}),
+        leadership=AlwaysLeading(),
+    )
+    return operator_page(parts)
+
+
+def written(text: str) -> dict[str, tuple[str, frozenset[str]]]:
+    """Return the metrics of a page by name, each with its type and its labels."""
+    found = {}
+    for name, kind, samples in re.findall(r"^# TYPE (\S+) (\S+)\n((?:(?!#).*\n)*)", text, re.MULTILINE):
+        assert samples, f"{name} has no sample to tell its labels by"
+        found[name] = kind, frozenset(re.findall(r'[{,](\w+)="', samples))
+    return found
+
+
+def named() -> dict[str, tuple[str, frozenset[str]]]:
+    """Return the metrics of the tables."""
+    rows = re.findall(r"^\| `(vgw_\w+)` \| (\w+) \| ([^|]*?) ?\| .+ \|$", PAGE, re.MULTILINE)
+    assert len({name for name, _, _ in rows}) == len(rows)
+    return {name: (kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+
+
+def test_every_metric_is_named_with_type_and_labels_and_no_other():
+    assert named() == written(of_a_pod()) | written(of_an_operator())
+
+
+@pytest.mark.parametrize(("part", "text"), [("Gateway pods", of_a_pod()), ("Operator", of_an_operator())])
+def test_a_metric_is_named_where_it_is_written(part, text):
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+    client = sections["The Kubernetes client"]
+    assert {name for name in named() if f"`{name}`" in sections[part] + client} >= set(written(text))
+    assert {name for name in written(text) if f"`{name}`" in client} == set(written("\n".join(kube().lines()) + "\n"))
+
+
+def test_other_words_of_the_page_are_metrics_too():
+    histograms = [name for name, (kind, _) in named().items() if kind == "histogram"]
+    parts = {f"{name}_{part}" for name in histograms for part in ("bucket", "sum", "count")}
+    assert set(re.findall(r"\bvgw_\w+", PAGE)) <= named().keys() | parts
+
+
+def test_alerts_are_rules_of_prometheus():
+    (block,) = re.findall(r"^```yaml\n(groups:.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (group,) = yaml.safe_load(block)["groups"]
+    assert len(group["rules"]) == 5
+    for rule in group["rules"]:
+        assert {"alert", "expr"} <= rule.keys() <= {"alert", "expr", "for", "annotations"}
+        assert "vgw_" in rule["expr"]

@@ -1,0 +1,139 @@
+"""The VCL in docs/ compiles between our preamble and postamble, and docs/caching.md says what it does."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from varnish.ghostlab import Config, Lab, backend, prefix, refusing_endpoint, route, to
+from varnish_gateway.emit.vcl import main_vcl
+from varnish_gateway.ir import UserVcl
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def snippets(page: str) -> list[str]:
+    return re.findall(r"^```vcl\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def snippet(word: str) -> str:
+    """Return the one snippet of docs/caching.md that holds a word."""
+    (found,) = [text for text in snippets("caching.md") if word in text]
+    return found
+
+
+ALL = [(page.name, text) for page in sorted(DOCS.glob("*.md")) for text in snippets(page.name)]
+CHECKS = snippet("vcl_req_cookie")
+COOKIES = snippet("unset req.http.Cookie")
+STALE = snippet("is_bgfetch")
+PURGING = snippet("PURGE").replace('"10.0.0.0"/8', '"127.0.0.1"')
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Lab]:
+    with Lab(Config()) as running:
+        yield running
+
+
+@pytest.fixture
+def lab(shared, tea) -> Lab:
+    """One rule for /tea."""
+    assert shared.reload(serving(tea)).status == 200
+    return shared
+
+
+def serving(*members) -> Config:
+    return Config([route("tea", to(backend("tea"), matches=[prefix("/tea")]))], {"tea": members})
+
+
+def use(lab: Lab, tea, *texts: str) -> None:
+    lab.load_vcl(whole=main_vcl(UserVcl("docs", "\n".join(texts))))
+    lab.admin("ban", "req.url ~ .")
+    tea.seen.clear()
+
+
+@pytest.mark.parametrize("text", [text for _, text in ALL], ids=[f"{page}-{n}" for n, (page, _) in enumerate(ALL)])
+def test_vcl_of_a_page_compiles(lab, tea, text):
+    use(lab, tea, text)
+    assert lab.get("/tea").origin == "tea"
+
+
+@pytest.mark.parametrize(
+    ("request_parts", "fetches"),
+    [
+        ({}, 1),
+        ({"headers": [("Cookie", "a=b")]}, 2),
+        ({"headers": [("Authorization", "Basic x")]}, 2),
+        ({"method": "POST"}, 2),
+    ],
+    ids=["plain", "cookie", "authorization", "post"],
+)
+def test_with_the_checks_only_plain_requests_share_an_object(lab, tea, request_parts, fetches):
+    use(lab, tea, CHECKS)
+    for _ in range(2):
+        lab.get("/tea", **request_parts)
+    assert len(tea.seen) == fetches
+
+
+def test_without_the_checks_a_post_is_looked_up_and_becomes_a_get(lab, tea):
+    use(lab, tea, "sub vcl_recv { return (hash); }")
+    for cookie in ("a", "b"):
+        lab.get("/tea", method="POST", headers=[("Cookie", cookie)])
+    assert [seen.method for seen in tea.seen] == ["GET"]
+
+
+def test_cookies_are_taken_off_before_the_checks(lab, tea):
+    use(lab, tea, COOKIES, CHECKS)
+    for cookie in ("a", "b"):
+        lab.get("/tea/logo.png?1", headers=[("Cookie", cookie)])
+    assert len(tea.seen) == 1
+
+
+def test_case_and_port_of_the_host_are_in_the_key(lab, tea):
+    use(lab, tea, CHECKS)
+    for host in ("shop.example.com", "Shop.example.com", "shop.example.com:80"):
+        lab.get("/tea", host=host)
+    assert len(tea.seen) == 3
+    use(lab, tea, "sub vcl_recv { call vcl_req_host; }", CHECKS)
+    for host in ("shop.example.com", "Shop.example.com"):
+        lab.get("/tea", host=host)
+    assert len(tea.seen) == 1
+
+
+def test_a_hit_has_two_numbers_in_x_varnish(lab, tea):
+    use(lab, tea, CHECKS, snippet("obj.hits"))
+    answers = [lab.get("/tea"), lab.get("/tea")]
+    told = [(len(answer.header("x-varnish").split()), answer.header("x-cache")) for answer in answers]
+    assert told == [(1, "miss"), (2, "hit")]
+
+
+@pytest.mark.parametrize(
+    ("text", "away", "statuses"),
+    [(STALE, [], [200] * 3), ("", [refusing_endpoint()], [200] * 3), ("", [], [200, 503, 503])],
+    ids=["abandoned", "refused", "error-takes-its-place"],
+)
+def test_grace_serves_while_the_backend_is_away(lab, tea, text, away, statuses):
+    soon = "sub vcl_backend_response { set beresp.ttl = 0.5s; set beresp.grace = 1h; }"
+    use(lab, tea, CHECKS, soon, text)
+    lab.get("/tea")
+    time.sleep(0.7)
+    lab.reload(serving(*away))
+    found = []
+    for _ in statuses:
+        found.append(lab.get("/tea").status)
+        time.sleep(0.4)  # the fetch behind it is over
+    assert found == statuses
+
+
+def test_purge_and_ban_by_vcl(lab, tea):
+    use(lab, tea, PURGING, CHECKS)
+    lab.get("/tea/1")
+    assert lab.get("/tea/1", method="PURGE").status == 200
+    lab.get("/tea/1")
+    assert len(tea.seen) == 2
+    assert lab.get("/", method="BAN", headers=[("X-Ban", "^/tea/")]).status == 200
+    lab.get("/tea/1")
+    assert len(tea.seen) == 3
+    assert lab.get("/tea/1", method="BAN").status == 400
