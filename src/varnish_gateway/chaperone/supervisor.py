@@ -75,7 +75,11 @@ class Supervisor:
 
     @property
     def reload_port(self) -> int:
-        return next(address.port for address in self.addresses if address.name == RELOAD_SOCKET)
+        """Where ghost is asked; raise ConnectionError where no worker has told yet."""
+        for address in self.addresses:
+            if address.name == RELOAD_SOCKET:
+                return address.port
+        raise ConnectionError("varnishd's worker does not listen for reloads yet")
 
     @property
     def pid(self) -> int | None:
@@ -122,6 +126,11 @@ class Supervisor:
         self._former = before
         return Standing(is_new=True)
 
+    @property
+    def may_go_back(self) -> bool:
+        """Whether no worker has run since sockets or arguments changed."""
+        return self._former is not None
+
     async def go_back(self, problem: errors.ChildExited) -> Standing:
         """Run as before the last change: no worker starts with that. Raise the problem if there was no change."""
         former, self._former = self._former, None
@@ -132,37 +141,45 @@ class Supervisor:
         await self._launch(former)
         return Standing(is_new=True, problem=problem)
 
-    async def start_child(self) -> None:
+    async def start_child(self) -> bool:
         """Return when the worker answers requests; start it where varnishd does not do so itself.
 
-        Raise ChildExited if it can't run at all.
+        Say whether we did. Raise ChildExited if it can't run at all.
         """
+        is_ours = False
         try:
             async with asyncio.timeout(CHILD_RETURN_SECONDS):
                 while (state := await self._admin.status()) != "running":
                     if state == "stopped":
                         await self._start_child()
+                        is_ours = True
                     await asyncio.sleep(POLL_SECONDS)
                 self.addresses = await self._admin.listen_addresses()
                 await self._answers()
         except TimeoutError:
             raise ConnectionError("varnishd's worker does not answer") from None
         self.child_running = True
+        self._death.clear()
         self._former = None
         if self._died_at is not None:
             self._bus.publish(events.ChildBack(seconds=time.monotonic() - self._died_at))
             self._died_at = None
+        return is_ours
 
     async def _start_child(self) -> None:
         self._death.clear()
         try:
             await self._admin.start()
         except CliError as refusal:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._death.wait(), COMPLAINT_SECONDS)
-            if not (self.running and self._death.is_set()):
+            if not (await self.worker_died() and self.running):
                 raise
             raise errors.ChildExited(f"varnishd's worker does not start: {self._deaths[-1]}") from refusal
+
+    async def worker_died(self) -> bool:
+        """Whether the worker has died; varnishd says so a moment later."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._death.wait(), COMPLAINT_SECONDS)
+        return self._death.is_set()
 
     async def _answers(self) -> None:
         """Wait for an answer of any kind: a worker runs for a moment before it listens."""
