@@ -9,10 +9,9 @@ failed, so that a worker which restarts by itself comes back with it.
 import re
 from pathlib import Path
 
-import msgspec
-
 from varnish_gateway import errors
 from varnish_gateway.chaperone.ghostfiles import Bundle
+from varnish_gateway.chaperone.jsontext import read_json
 from varnish_gateway.chaperone.loopback import get
 from varnish_gateway.chaperone.workdir import write_readable
 
@@ -103,6 +102,6 @@ async def request_reload(port: int) -> None:
     if status != 200:
         raise errors.ReloadRefused(f"the reload socket answered {status}; does the VCL call ghost.recv()?")
     try:
-        msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+        read_json(body, object, "reload")
+    except errors.BadDocument as error:
         raise errors.ReloadRefused("the reload socket answered something that is not ghost's") from error
