@@ -105,7 +105,7 @@ class DataPlane:
             await self._end_passes()
             await self._resolver.close()
             await self.front.stop()
-            await self.supervisor.stop()
+            await self.supervisor.close()
             await self._admin.close()
             self.bus.publish(events.Stopped())
 

@@ -8,14 +8,16 @@ varnishd restarts its worker itself; ``start`` is sent only where it gave up.
 
 import asyncio
 import contextlib
+import errno
 import socket as networking
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone import events
 from varnish_gateway.chaperone.loopback import get
+from varnish_gateway.chaperone.retry import Retry
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import RELOAD_SOCKET, Socket, Sockets
 from varnish_gateway.chaperone.tls.machine import account
@@ -26,7 +28,10 @@ from varnish_gateway.chaperone.workdir import Layout
 
 CHILD_RETURN_SECONDS = 10.0
 COMPLAINT_SECONDS = 1.0
+PORTS_SECONDS = 5.0
 POLL_SECONDS = 0.005
+FIRST_REFUSAL_SECONDS = 60.0  # each attempt costs a cache
+LAST_REFUSAL_SECONDS = 86400.0
 PROBE_PATH = "/.varnish-ghost/counters"  # not a request that a route would count
 
 
@@ -58,6 +63,7 @@ class Supervisor:
         self._command = Command(())
         self._former: Command | None = None  # as long as no worker has run with the present one
         self._refused: tuple[Command, errors.ChildExited] | None = None
+        self._refusals = Retry(bus, self._forgive, FIRST_REFUSAL_SECONDS, LAST_REFUSAL_SECONDS)
         self._died_at: float | None = None
         self._deaths: list[str] = []
         self._death = asyncio.Event()
@@ -116,11 +122,10 @@ class Supervisor:
             return Standing(is_new=False, problem=problem)
         what = "the listeners" if wanted.sockets != before.sockets else "its arguments"
         self._bus.publish(events.Restarting(reason=f"{what} changed"))
-        await self.stop()
         try:
-            await self._launch(wanted)
+            await self._replace(wanted)
         except errors.ChildExited as problem:
-            self._refused = (wanted, problem)
+            self._refuse(wanted, problem)
             await self._launch(before)
             return Standing(is_new=True, problem=problem)
         self._former = before
@@ -136,10 +141,27 @@ class Supervisor:
         former, self._former = self._former, None
         if former is None:
             raise problem
-        self._refused = (self._command, problem)
-        await self.stop()
-        await self._launch(former)
+        self._refuse(self._command, problem)
+        await self._replace(former)
         return Standing(is_new=True, problem=problem)
+
+    async def _replace(self, command: Command) -> None:
+        """Start another varnishd; a worker of the present one may hold its ports a little longer."""
+        await self.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PORTS_SECONDS):
+                while in_use(command.sockets):  # noqa: ASYNC110 - a port does not say when it is free
+                    await asyncio.sleep(POLL_SECONDS)
+        await self._launch(command)
+
+    def _refuse(self, command: Command, problem: errors.ChildExited) -> None:
+        """Leave a command alone for a while: what stands against it may pass."""
+        self._refused = (command, problem)
+        self._refusals.later(problem)
+
+    def _forgive(self) -> None:
+        self._refused = None
+        self._wake()
 
     async def start_child(self) -> bool:
         """Return when the worker answers requests; start it where varnishd does not do so itself.
@@ -160,7 +182,9 @@ class Supervisor:
             raise ConnectionError("varnishd's worker does not answer") from None
         self.child_running = True
         self._death.clear()
-        self._former = None
+        if self._former is not None:
+            self._refusals.begin_anew()
+            self._former = None
         if self._died_at is not None:
             self._bus.publish(events.ChildBack(seconds=time.monotonic() - self._died_at))
             self._died_at = None
@@ -196,6 +220,11 @@ class Supervisor:
             if panic is not None:
                 await self._admin.panic_clear()
             self._bus.publish(events.ChildDied(reason=self._deaths.pop(0), panic=panic))
+
+    async def close(self) -> None:
+        """Stop for good."""
+        self._refusals.cancel()
+        await self.stop()
 
     async def stop(self) -> None:
         varnishd, self._varnishd = self._varnishd, None
@@ -250,6 +279,18 @@ class Supervisor:
 
 def first_taken(sockets: Iterable[Socket]) -> errors.ChildExited | None:
     """Return why a port can't be bound, before a running varnishd is given up for it."""
+    for socket, fault in faults_of(sockets):
+        return errors.ChildExited(f"socket {socket.name} on {socket.address}: {fault.strerror}")
+    return None
+
+
+def in_use(sockets: Iterable[Socket]) -> bool:
+    """Whether somebody listens where one of the sockets is to."""
+    return any(fault.errno == errno.EADDRINUSE for _, fault in faults_of(sockets))
+
+
+def faults_of(sockets: Iterable[Socket]) -> Iterator[tuple[Socket, OSError]]:
+    """Try to bind the ports; yield the sockets that can't be bound now, and why."""
     for socket in sockets:
         if socket.port == 0:
             continue
@@ -259,6 +300,5 @@ def first_taken(sockets: Iterable[Socket]) -> errors.ChildExited | None:
             probe.setsockopt(networking.SOL_SOCKET, networking.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, socket.port))
-            except OSError as error:
-                return errors.ChildExited(f"socket {socket.name} on {socket.address}: {error.strerror}")
-    return None
+            except OSError as fault:
+                yield socket, fault
