@@ -49,7 +49,7 @@ class Child(ABC):
         """Wait for the end of the process and return how it ended, with its own words."""
         status = await self._process.wait()
         await self._lifeline.release()
-        await self._output
+        await asyncio.shield(self._output)
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
         why = " ".join(self._last_error) or "it did not say why"
         return f"{self.name} ended with {how}: {why}" if status > 0 else f"{self.name} ended with {how}"
@@ -66,7 +66,7 @@ class Child(ABC):
                 _end_by_force(self.pid)
         await self._process.wait()
         await self._lifeline.release()
-        await self._output
+        await asyncio.shield(self._output)
 
     async def _read_output(self) -> None:
         stream = self._process.stdout

@@ -59,6 +59,7 @@ class Supervisor:
         self._wake = wake
         self._account = account()
         self._varnishd: Varnishd | None = None
+        self._ending: Varnishd | None = None
         self._watch: asyncio.Task[None] | None = None
         self._command = Command(())
         self._former: Command | None = None  # as long as no worker has run with the present one
@@ -227,14 +228,14 @@ class Supervisor:
         await self.stop()
 
     async def stop(self) -> None:
-        varnishd, self._varnishd = self._varnishd, None
+        self._ending, self._varnishd = self._varnishd or self._ending, None
         if self._watch is not None:
             self._watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
+            await asyncio.wait({self._watch})
             self._watch = None
-        if varnishd is not None:
-            await varnishd.stop()
+        if self._ending is not None:  # also one whose stop was cancelled
+            await self._ending.stop()
+            self._ending = None
         self.child_running = False
 
     async def _launch(self, command: Command) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 from asyncio.subprocess import PIPE, STDOUT
 
 from varnish_gateway.chaperone import child
@@ -42,3 +43,17 @@ async def test_a_stop_by_force_ends_also_what_it_started(monkeypatch):
             while True:
                 os.kill(worker, 0)
                 await asyncio.sleep(0.001)
+
+
+async def test_who_stops_waiting_for_its_end_leaves_its_output_alone():
+    shell = await run("sleep 60 & echo $!")
+    waiting = asyncio.create_task(shell.exited())
+    async with asyncio.timeout(SECONDS):
+        while shell.running or shell._lifeline._shell.returncode is None:
+            await asyncio.sleep(0.001)
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    os.kill(int(shell.said), signal.SIGKILL)  # it held the pipe
+    await asyncio.wait_for(shell.stop(), SECONDS)
+    assert await shell.exited() == "a shell ended with status 0"

@@ -21,12 +21,13 @@ SECONDS = 10
 class Varnishd:
     """Stands for a running manager."""
 
-    pid, running = 1, True
+    pid, running, stops = 1, True, 0
 
     async def exited(self) -> str:
         return await asyncio.get_running_loop().create_future()
 
-    async def stop(self) -> None: ...
+    async def stop(self) -> None:
+        self.stops += 1
 
 
 class Machine:
@@ -35,12 +36,13 @@ class Machine:
     def __init__(self) -> None:
         self.faults: list[errors.ChildExited] = []
         self.launched: list[str] = []
+        self.varnishd = Varnishd()
 
     async def launch(self, argv, *_) -> Varnishd:
         self.launched.append(argv[-1])
         if self.faults:
             raise self.faults.pop(0)
-        return Varnishd()
+        return self.varnishd
 
 
 @pytest.fixture
@@ -108,3 +110,16 @@ async def test_a_new_varnishd_waits_for_the_ports_of_the_former_ones_worker(supe
         assert machine.launched == ["one"]
     assert (await asyncio.wait_for(changing, SECONDS)).is_new
     assert machine.launched == ["one", "two"]
+
+
+async def test_a_stop_that_is_cancelled_ends_so_and_is_completed_by_the_next(supervisor, machine):
+    varnishd = machine.varnishd = Varnishd()
+    await supervisor.ensure(parse_listen("ghost-reload=127.0.0.1:0,http"))
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(supervisor.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()  # in the turn in which the task that it waits for ends
+    await asyncio.wait({stopping})
+    assert stopping.cancelled()
+    await supervisor.stop()
+    assert varnishd.stops == 1
