@@ -48,7 +48,7 @@ class Watcher:
         self._roots = [os.path.normpath(root) for root in roots]
         self._inotify = Inotify(cache_size=256, sync_timeout=0)
         self._watched: dict[str, int] = {}  # directory → descriptor
-        self._directories: dict[int, str] = {}  # descriptor → directory
+        self._directories: dict[int, list[str]] = {}  # descriptor → directory, by all its names
         self._returns: dict[int, set[str]] = {}  # descriptor → names by which a root can come back
         self._targets: dict[int, set[str]] = {}  # descriptor → names that symbolic links lead to
         self._tree = Tree()
@@ -189,8 +189,9 @@ class Watcher:
         return differing
 
     def _path(self, event: Event) -> str | None:
-        directory = self._directories.get(event.watch.wd) if event.watch else None
-        return os.path.join(directory, str(event.name)) if directory is not None and event.name else None
+        names = self._directories.get(event.watch.wd) if event.watch else None
+        # The same directory by another name: events carry the name that came first.
+        return os.path.join(names[0], str(event.name)) if names and event.name else None
 
     def _is_plain(self, event: Event, path: str) -> bool:
         """Whether the event tells all about one manifest."""
@@ -218,10 +219,10 @@ class Watcher:
 
     def _forget(self, event: Event) -> None:
         """Stop watching a directory that went away or moved: it is found again by its path, if at all."""
-        if event.watch is None or self._directories.pop(event.watch.wd, None) is None:
+        if event.watch is None or event.watch.wd not in self._directories:
             return
-        gone = event.watch.wd
-        self._watched = {directory: wd for directory, wd in self._watched.items() if wd != gone}
+        for directory in self._directories.pop(event.watch.wd):
+            del self._watched[directory]
         if event.mask & Mask.MOVE_SELF:
             self._inotify.rm_watch(event.watch)
 
@@ -264,8 +265,7 @@ class Watcher:
             except OSError as error:
                 raise _explained(error, directory) from None
             self._watched[directory] = watch.wd
-            # The same directory by another name: events carry the name that came first.
-            self._directories.setdefault(watch.wd, directory)
+            self._directories.setdefault(watch.wd, []).append(directory)
         return len(self._watched) > before
 
     def _note(self, path: str) -> None:

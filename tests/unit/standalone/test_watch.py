@@ -131,6 +131,34 @@ async def test_new_directories_are_watched(watcher, conf):
     await changed(watcher, conf / "sub" / "sub" / "c.yaml")
 
 
+async def test_a_directory_that_goes_costs_no_walk_over_all_others(watcher, conf):
+    class Unwalked(dict[str, int]):
+        def __iter__(self):
+            raise AssertionError("walked")
+
+        items = keys = values = __iter__
+
+    (conf / "sub").mkdir()
+    (conf / "sub" / "c.yaml").write_text("c: 1\n")
+    await changed(watcher, conf / "sub" / "c.yaml")
+    watcher._watched = Unwalked(watcher._watched)
+    shutil.rmtree(conf / "sub")
+    await changed(watcher, conf / "sub" / "c.yaml")
+    assert str(conf / "sub") not in watcher._watched
+
+
+async def test_a_directory_of_two_names_is_forgotten_by_both(conf, tmp_path):
+    root = tmp_path / "other"
+    root.symlink_to(conf)
+    (conf / "b.yaml").unlink()
+    (conf / "b.yaml").symlink_to("a.yaml")
+    with Watcher([str(root)]) as watcher:
+        assert {str(root), str(conf)} <= watcher._watched.keys()
+        shutil.rmtree(conf)
+        await changed(watcher, root / "a.yaml", root / "b.yaml")
+        assert not {str(root), str(conf)} & watcher._watched.keys()
+
+
 async def test_a_directory_that_moves_in_and_out(watcher, conf, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
