@@ -161,13 +161,9 @@ class DataPlane:
         while True:
             await self._work.wait()
             self._work.clear()
-            waiting, self._waiting = self._waiting, []
-            generation = self._wanted.generation
-            try:
-                self._outcome = await self._pass()
-            except BaseException:
-                self._waiting += waiting
-                raise
+            taken, generation = len(self._waiting), self._wanted.generation
+            self._outcome = await self._pass()
+            waiting, self._waiting = self._waiting[:taken], self._waiting[taken:]
             if self._outcome.serves and self._vcl.active:
                 self._generation = generation
             self._tell_readiness()
@@ -199,7 +195,7 @@ class DataPlane:
         """Do whatever is needed for what is wanted now; what was good serves before anything else is tried."""
         try:
             sockets = await self._keep_varnishd()
-            problems = [sockets, await self._keep_ghost(), await self._keep_vcl()]
+            problems = [sockets, *await self._keep_configuration()]
             if self._vcl.active is not None:
                 await self._keep_worker()
         except (errors.GatewayError, OSError) as fault:
@@ -265,6 +261,15 @@ class DataPlane:
             # Without a worker no request is under way, and one that starts would need them all to be sound.
             await self._vcl.discard_old(KEPT_VCLS if self.supervisor.child_running else 0)
         return name
+
+    async def _keep_configuration(self) -> tuple[errors.GatewayError | None, errors.GatewayError | None]:
+        """Put the wanted configuration and the wanted VCL in force; return what ghost and varnishd have against it."""
+        before = self._vcl.active
+        ghost, vcl = await self._keep_ghost(), await self._keep_vcl()
+        if ghost is not None and self._vcl.active != before:
+            self._installer.forgive()  # it may have been the VCL of before
+            ghost = await self._keep_ghost()
+        return ghost, vcl
 
     async def _keep_ghost(self) -> errors.GatewayError | None:
         """Put the wanted configuration in force; without a worker it only goes to disk."""

@@ -68,6 +68,10 @@ class Installer:
         if self._written is not self.good:
             await request_reload(port)
 
+    def forgive(self) -> None:
+        """Try again what was refused: something other than itself has changed."""
+        self._refused = None
+
     def blame(self, bundle: Bundle) -> None:
         """Note that a worker died of bundle. One that kills the next as well is refused: each takes a cache along."""
         self._blamed = [*(each for each in self._blamed if each == bundle.id), bundle.id]

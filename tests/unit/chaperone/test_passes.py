@@ -26,6 +26,7 @@ class Machine(Supervisor):
 
     ``faults`` end the next starts of a worker, ``load_faults`` the next loads. No VCL with ``refused`` in it
     compiles, no worker starts with a VCL or routes that have ``unsound`` in them, and ``deadly`` routes kill it.
+    A VCL that is "deaf" does not let ghost be asked.
     """
 
     def begin(self, config: Path) -> None:
@@ -38,6 +39,8 @@ class Machine(Supervisor):
         self.refused, self.unsound, self.deadly = "nonsense", "unsound", ""
         self.reloads: list[str] = []
         self.starts_by_itself = False
+        self.compiling = asyncio.Event()
+        self.compiling.set()
 
     # -- what a data plane asks of a supervisor ----------------------------------------
 
@@ -90,12 +93,14 @@ class Machine(Supervisor):
             if self.deadly and self.deadly in self._routes():
                 self.lose_worker()
             else:
-                writer.write(REFUSED if self.unsound in self._routes() else OK)
+                is_bad = self.unsound in self._routes() or "deaf" in self._vcls[self._in_use]
+                writer.write(REFUSED if is_bad else OK)
         writer.close()
 
     # -- its command line ----------------------------------------------------------------
 
     async def vcl_load(self, name: str, path: str) -> None:
+        await self.compiling.wait()
         if self.load_faults:
             raise self.load_faults.pop(0)
         text = Path(path).read_text()
@@ -128,10 +133,12 @@ async def plane(tmp_path, monkeypatch):
     plane._vcl._admin = plane.supervisor
     server = await asyncio.start_server(plane.supervisor.answer, "127.0.0.1", 0)
     plane.supervisor.port = server.sockets[0].getsockname()[1]
+    plane.front.start()
     plane._passes = asyncio.create_task(plane._pass_forever())
     plane._passes.add_done_callback(plane._passes_ended)
     yield plane
     await plane._end_passes()
+    await plane.front.stop()
     server.close()
 
 
@@ -259,3 +266,38 @@ async def test_a_reload_without_an_answer_of_a_worker_that_lives_is_no_refusal(p
         assert not (await apply(plane, routing=routes("b"))).serves
     plane.supervisor.lose_worker, plane.supervisor.deadly = lose_worker, ""
     assert (await apply(plane)).serves
+
+
+async def test_it_is_not_up_to_date_while_a_change_is_on_its_way(plane):
+    await apply(plane, vcl="one", routing=routes("a"))
+    assert plane.served.up_to_date
+    plane.supervisor.compiling.clear()
+    changing = asyncio.create_task(apply(plane, vcl="two"))
+    await asyncio.sleep(0.05)
+    assert not plane.served.up_to_date
+    later = asyncio.create_task(apply(plane, vcl="three"))
+    plane.supervisor.compiling.set()
+    assert [outcome.serves for outcome in await asyncio.gather(changing, later)] == [True, True]
+    assert plane.served.up_to_date
+    assert plane.supervisor.serves == ("three", "a")
+
+
+async def test_a_stop_in_the_middle_of_a_pass_cancels_who_waits(plane):
+    plane.supervisor.compiling.clear()
+    changing = asyncio.create_task(apply(plane, vcl="one", routing=routes("a")))
+    await asyncio.sleep(0.01)
+    await plane._end_passes()
+    with pytest.raises(asyncio.CancelledError):
+        await changing
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_a_configuration_is_tried_again_with_another_vcl(plane, together):
+    await apply(plane, vcl="deaf", routing=routes("a"))
+    change = {"routing": routes("b")}
+    if not together:
+        assert not (await apply(plane, **change)).serves
+        change = {}
+    assert (await apply(plane, vcl="two", **change)).serves
+    assert plane.supervisor.serves == ("two", "b")
+    assert plane.in_force.bundle.id == plane._wanted.bundle().id
