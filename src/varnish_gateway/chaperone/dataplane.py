@@ -233,7 +233,7 @@ class DataPlane:
         if self._vcl.good is None or self.supervisor.child_running:
             return
         self._installer.restore()
-        self._vcl.forgive()
+        self._vcl.forgive(self._vcl.good)
         try:
             await self._use(self._vcl.good)
         except errors.VclRejected as refusal:

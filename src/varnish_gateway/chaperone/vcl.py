@@ -42,9 +42,10 @@ class VclLoader:
         for path in self._directory.glob("*.vcl"):
             path.unlink()
 
-    def forgive(self) -> None:
-        """Try again what was refused: something other than its text has changed."""
-        self._refused = None
+    def forgive(self, text: str | None = None) -> None:
+        """Try again what was refused, or this text alone: something other than the text has changed."""
+        if self._refused is not None and text in (None, self._refused[0]):
+            self._refused = None
 
     async def put_in_use(self, text: str) -> str | None:
         """Load and use text; return its new name, None if there was nothing to do."""

@@ -39,6 +39,7 @@ class Machine(Supervisor):
         self.refused, self.unsound, self.deadly = "nonsense", "unsound", ""
         self.reloads: list[str] = []
         self.starts_by_itself = False
+        self.loads = 0
         self.compiling = asyncio.Event()
         self.compiling.set()
 
@@ -100,6 +101,7 @@ class Machine(Supervisor):
     # -- its command line ----------------------------------------------------------------
 
     async def vcl_load(self, name: str, path: str) -> None:
+        self.loads += 1
         await self.compiling.wait()
         if self.load_faults:
             raise self.load_faults.pop(0)
@@ -233,6 +235,15 @@ async def test_a_vcl_that_was_good_is_compiled_again_though_nothing_else_is_want
     plane.supervisor.load_faults = [CliError("vcl.load", Status.PARAMETER, "no space") for _ in range(3)]
     assert not (await apply(plane)).serves
     await until_it_serves(plane, "one", "a")
+
+
+async def test_a_refused_vcl_is_not_compiled_again_for_a_worker_that_died(plane):
+    await apply(plane, vcl="one", routing=routes("a"))
+    await apply(plane, vcl="nonsense")
+    plane.supervisor.lose_worker()
+    await apply(plane)
+    assert plane.supervisor.serves == ("one", "a")
+    assert plane.supervisor.loads == 2
 
 
 async def test_a_corrected_vcl_serves_though_the_last_good_one_is_refused_now(plane):
