@@ -1,6 +1,6 @@
 """A small HTTP server: what the outside may ask one of our processes.
 
-In:   pages by method and path, as in "GET /ready", "*" for any method.
+In:   pages by method and path, as in "GET /ready", which answers HEAD as well; "*" for any method.
 Out:  answers, from ``start`` until ``stop``.
 """
 
@@ -23,6 +23,8 @@ class WebServer:
         for where, page in pages.items():
             method, path = where.split()
             app.router.add_route(method, path, page)
+            if method == "GET":
+                app.router.add_route("HEAD", path, page)
         self._runner = web.AppRunner(app, access_log=None)
         self.port = 0
 

@@ -148,6 +148,29 @@ async def test_a_worker_that_somebody_stopped_is_started_again(plane):
     assert (await ask(port_of(plane))).status == 200
 
 
+async def test_a_worker_that_stopped_is_started_also_when_something_else_is_wanted_by_then(plane):
+    await plane.admin.stop()
+    await must_serve(plane, Change(routing=routing("tea", "coffee")))
+    assert (await ask(port_of(plane), "coffee")).status == 503
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"vcl": saying("one"), "routing": {0: b'{"version": 2, "listeners": [{"name": 1}]}'}},
+        {"vcl": user_vcl('sub vcl_init { return (fail("no")); }')},
+    ],
+    ids=["configuration", "vcl"],
+)
+async def test_a_first_worker_that_does_not_start_is_not_in_the_way_of_what_comes_next(bad):
+    async with running() as plane:
+        outcome = await plane.apply(Change(**bad))
+        assert [type(problem) for problem in outcome.problems] == [errors.ChildExited]
+        assert plane.in_force is None
+        await must_serve(plane, Change(vcl=saying("two"), routing=routing("tea")))
+        assert (await ask(port_of(plane))).header("says") == "two"
+
+
 async def test_a_killed_manager_comes_back_with_the_last_good(origins):
     port = free_port()
     async with running(f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{port},http") as plane:

@@ -49,7 +49,7 @@ class Child(ABC):
         """Wait for the end of the process and return how it ended, with its own words."""
         status = await self._process.wait()
         await self._lifeline.release()
-        await self._output
+        await asyncio.shield(self._output)
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
         why = " ".join(self._last_error) or "it did not say why"
         return f"{self.name} ended with {how}: {why}" if status > 0 else f"{self.name} ended with {how}"
@@ -63,10 +63,10 @@ class Child(ABC):
                 async with asyncio.timeout(STOP_SECONDS):
                     await self._process.wait()
             except TimeoutError:
-                self._process.kill()
+                _end_by_force(self.pid)
         await self._process.wait()
         await self._lifeline.release()
-        await self._output
+        await asyncio.shield(self._output)
 
     async def _read_output(self) -> None:
         stream = self._process.stdout
@@ -100,9 +100,14 @@ async def end_leftover(name: str, pid_file: Path, argument: str) -> None:
     deadline = time.monotonic() + STOP_SECONDS
     while _leftover(pid_file, argument) == pid:
         if time.monotonic() > deadline:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            _end_by_force(pid)
         await asyncio.sleep(POLL_SECONDS)
+
+
+def _end_by_force(pid: int) -> None:
+    """End all processes of a session: a worker that is left would hold the ports that the next one needs."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _leftover(pid_file: Path, argument: str) -> int | None:

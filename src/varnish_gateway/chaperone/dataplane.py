@@ -25,7 +25,7 @@ from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.supervisor import Supervisor
 from varnish_gateway.chaperone.tls.front import Front
 from varnish_gateway.chaperone.varnishadm import Admin
-from varnish_gateway.chaperone.vcl import VclLoader, digest
+from varnish_gateway.chaperone.vcl import KEPT_VCLS, VclLoader, digest
 from varnish_gateway.chaperone.wanted import Wanted
 from varnish_gateway.chaperone.workdir import prepare
 from varnish_gateway.emit.routing import content_hash
@@ -105,7 +105,7 @@ class DataPlane:
             await self._end_passes()
             await self._resolver.close()
             await self.front.stop()
-            await self.supervisor.stop()
+            await self.supervisor.close()
             await self._admin.close()
             self.bus.publish(events.Stopped())
 
@@ -161,13 +161,9 @@ class DataPlane:
         while True:
             await self._work.wait()
             self._work.clear()
-            waiting, self._waiting = self._waiting, []
-            generation = self._wanted.generation
-            try:
-                self._outcome = await self._pass()
-            except BaseException:
-                self._waiting += waiting
-                raise
+            taken, generation = len(self._waiting), self._wanted.generation
+            self._outcome = await self._pass()
+            waiting, self._waiting = self._waiting[:taken], self._waiting[taken:]
             if self._outcome.serves and self._vcl.active:
                 self._generation = generation
             self._tell_readiness()
@@ -196,52 +192,90 @@ class DataPlane:
             await asyncio.wait({self._passes})
 
     async def _pass(self) -> Outcome:
-        """Do whatever is needed for what is wanted now."""
+        """Do whatever is needed for what is wanted now; what was good serves before anything else is tried."""
         try:
             sockets = await self._keep_varnishd()
-            await self.supervisor.report_deaths()
-            problems = [sockets, await self._keep_ghost(), await self._keep_vcl()]
-            if self._vcl.active is not None and not self.supervisor.child_running:
-                await self.supervisor.start_child()
-            if self.supervisor.child_running:
-                self.front.open()
+            problems = [sockets, *await self._keep_configuration()]
+            if self._vcl.active is not None:
+                await self._keep_worker()
         except (errors.GatewayError, OSError) as fault:
             self._retry.later(fault)
             return Outcome((fault,))
-        if sockets is None:
+        if self._vcl.active is None and self._vcl.good is not None:
+            self._retry.later(errors.ChildExited("varnishd refuses every VCL, also the one that was good"))
+        elif sockets is None:
             self._retry.begin_anew()
         return Outcome(tuple(problem for problem in problems if problem is not None))
 
     async def _keep_varnishd(self) -> errors.GatewayError | None:
-        """Have a varnishd with the wanted sockets and arguments; return why it still has the previous ones."""
+        """Have a varnishd with the wanted sockets and arguments, where what was good serves.
+
+        Return why it still has the previous ones.
+        """
         standing = await self.supervisor.ensure(self._wanted.sockets, self._wanted.extra_args)
         if standing.problem is not None and standing.retry:
             self._retry.later(standing.problem)
         if standing.is_new:
-            try:
-                await self._serve_again()
-            except errors.ChildExited as problem:
-                standing = await self.supervisor.go_back(problem)
-                await self._serve_again()
+            self._vcl.forget()
+        await self.supervisor.report_deaths()
+        try:
+            await self._serve_last_good()
+        except errors.ChildExited as problem:
+            if self._wants_news and not self.supervisor.may_go_back:
+                return standing.problem  # news may be the cure
+            standing = await self.supervisor.go_back(problem)
+            self._vcl.forget()
+            await self._serve_last_good()
         return standing.problem
 
-    async def _serve_again(self) -> None:
-        """Have a new varnishd serve the last good VCL, if there is one; raise ChildExited if it can't."""
-        self._vcl.forget()
-        if self._vcl.good is None:
+    async def _serve_last_good(self) -> None:
+        """Where no worker runs, start one with what was good, if there is such; raise ChildExited if it can't."""
+        if self._vcl.good is None or self.supervisor.child_running:
             return
         self._installer.restore()
+        self._vcl.forgive(self._vcl.good)
         try:
-            await self._vcl.put_in_use(self._vcl.good)
+            await self._use(self._vcl.good)
         except errors.VclRejected as refusal:
             raise errors.ChildExited(f"varnishd refuses a VCL that was good: {refusal}") from refusal
-        await self.supervisor.start_child()
+        await self._keep_worker()
+
+    @property
+    def _wants_news(self) -> bool:
+        """Whether something other than what was good is wanted."""
+        good = self._installer.good
+        return good is None or good.id != self._wanted.bundle().id or self._vcl.good != self._wanted.vcl
+
+    async def _keep_worker(self) -> None:
+        """Have a worker run; what it runs with is good."""
+        if not self.supervisor.child_running and not await self.supervisor.start_child():
+            await self._installer.have_read(self.supervisor.reload_port)  # it may have begun before the last write
+        self._vcl.accepted()
+        self._installer.accepted()
+        self.front.open()
+
+    async def _use(self, text: str) -> str | None:
+        """Put a VCL in use; return its new name, None if there was nothing to do."""
+        name = await self._vcl.put_in_use(text)
+        if name is not None:
+            # Without a worker no request is under way, and one that starts would need them all to be sound.
+            await self._vcl.discard_old(KEPT_VCLS if self.supervisor.child_running else 0)
+        return name
+
+    async def _keep_configuration(self) -> tuple[errors.GatewayError | None, errors.GatewayError | None]:
+        """Put the wanted configuration and the wanted VCL in force; return what ghost and varnishd have against it."""
+        before = self._vcl.active
+        ghost, vcl = await self._keep_ghost(), await self._keep_vcl()
+        if ghost is not None and self._vcl.active != before:
+            self._installer.forgive()  # it may have been the VCL of before
+            ghost = await self._keep_ghost()
+        return ghost, vcl
 
     async def _keep_ghost(self) -> errors.GatewayError | None:
-        """Put the wanted configuration in force; without a VCL in use it only goes to disk."""
+        """Put the wanted configuration in force; without a worker it only goes to disk."""
         bundle = self._wanted.bundle()
         started = time.monotonic()
-        if self._vcl.active is None:
+        if not self.supervisor.child_running:
             if self._installer.write(bundle):
                 self._vcl.forgive()
             return None
@@ -251,23 +285,24 @@ class DataPlane:
         except errors.ReloadRefused as refusal:
             self._publish_once(refusal, events.ReloadFailed(id=bundle.id, reason=str(refusal)))
             return refusal
+        except ConnectionError:
+            if await self.supervisor.worker_died():
+                self._installer.blame(bundle)
+            raise
         return None
 
     async def _keep_vcl(self) -> errors.GatewayError | None:
-        text, bundle = self._wanted.vcl, self._wanted.bundle()
+        text, started = self._wanted.vcl, time.monotonic()
         if text is None:
             return None
-        first, started = self._vcl.active is None, time.monotonic()
         try:
-            name = await self._vcl.put_in_use(text)
+            name = await self._use(text)
         except errors.VclRejected as refusal:
-            self._publish_once(refusal, events.VclFailed(reason=str(refusal), serving=not first))
+            serving = self.supervisor.child_running
+            self._publish_once(refusal, events.VclFailed(reason=str(refusal), serving=serving))
             return refusal
         if name is not None:
-            await self._vcl.discard_old()
             self.bus.publish(events.VclLoaded(name=name, digest=digest(text), seconds=time.monotonic() - started))
-        if first:
-            self._installer.accepted(bundle)
         return None
 
     # -- what happens around passes ----------------------------------------------------
@@ -288,8 +323,6 @@ class DataPlane:
             return "varnishd does not run"
         if self._vcl.active is None:
             return "no VCL is in use"
-        if self._installer.good is None:
-            return "no configuration is in force"
         if not self.supervisor.child_running:
             return "varnishd's worker does not run"
         return self.front.unready_reason

@@ -14,8 +14,10 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from varnish_gateway import errors
 from varnish_gateway.chaperone.change import Served
 from varnish_gateway.chaperone.dataplane import DataPlane
+from varnish_gateway.chaperone.jsontext import read_json
 from varnish_gateway.chaperone.loopback import get
 from varnish_gateway.chaperone.metrics import EventCounters, page
 from varnish_gateway.chaperone.source import Source, with_source
@@ -66,10 +68,9 @@ class _Asked:
             status, _, body = await get(port, "/.varnish-ghost/counters", COUNTERS_SECONDS)
             if status != 200:
                 return None
-            counters: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-        except (OSError, msgspec.DecodeError):
+            return read_json(body, dict[str, Any], "counters")
+        except (OSError, errors.BadDocument):
             return None
-        return counters
 
 
 def _is_from_here(request: web.Request) -> bool:

@@ -9,14 +9,14 @@ failed, so that a worker which restarts by itself comes back with it.
 import re
 from pathlib import Path
 
-import msgspec
-
 from varnish_gateway import errors
 from varnish_gateway.chaperone.ghostfiles import Bundle
+from varnish_gateway.chaperone.jsontext import read_json
 from varnish_gateway.chaperone.loopback import get
 from varnish_gateway.chaperone.workdir import write_readable
 
 RELOAD_SECONDS = 20.0
+MOST_DEATHS = 2  # one may have had another cause
 _SHARD_FILE = re.compile(r"(routing|endpoints)-\d+-[0-9a-f]{16}\.json")
 
 
@@ -26,8 +26,9 @@ class Installer:
     def __init__(self, config_path: Path) -> None:
         self._config_path = config_path
         self._on_disk: set[str] = set()
-        self._written: str | None = None
+        self._written: Bundle | None = None
         self._refused: tuple[str, str] | None = None
+        self._blamed: list[str] = []
         self.good: Bundle | None = None
         for path in config_path.parent.iterdir():
             if _SHARD_FILE.fullmatch(path.name):
@@ -35,13 +36,13 @@ class Installer:
 
     def write(self, bundle: Bundle) -> bool:
         """Write new files first and the manifest last; False if it is there already."""
-        if bundle.id == self._written:
+        if self._written is not None and bundle.id == self._written.id:
             return False
         for name in bundle.files.keys() - self._on_disk:
             write_readable(self._config_path.with_name(name), bundle.files[name])
         self._on_disk |= bundle.files.keys()
         write_readable(self._config_path, bundle.manifest)
-        self._written = bundle.id
+        self._written = bundle
         return True
 
     async def install(self, bundle: Bundle, port: int) -> bool:
@@ -58,25 +59,41 @@ class Installer:
                 self._refused = (bundle.id, str(error))
             self.restore()
             raise
-        self.accepted(bundle)
+        self._refused = None
+        self.accepted()
         return True
 
-    def accepted(self, bundle: Bundle) -> None:
-        """Remember that ghost has read what is on disk; let go of everything else."""
-        self.good = bundle
+    async def have_read(self, port: int) -> None:
+        """Have ghost read what is on disk, where that is not what was good before."""
+        if self._written is not self.good:
+            await request_reload(port)
+
+    def forgive(self) -> None:
+        """Try again what was refused: something other than itself has changed."""
         self._refused = None
-        self._sweep(bundle)
+
+    def blame(self, bundle: Bundle) -> None:
+        """Note that a worker died of bundle. One that kills the next as well is refused: each takes a cache along."""
+        self._blamed = [*(each for each in self._blamed if each == bundle.id), bundle.id]
+        if len(self._blamed) >= MOST_DEATHS:
+            self._refused = (bundle.id, "varnishd's worker dies whenever it reads this configuration")
+
+    def accepted(self) -> None:
+        """Remember that ghost has read what is on disk; let go of everything else."""
+        self.good = self._written
+        self._sweep()
 
     def restore(self) -> None:
         """Put the last good configuration back on disk, for a worker that starts by itself."""
         if self.good is not None:
             self.write(self.good)
-            self._sweep(self.good)
+            self._sweep()
 
-    def _sweep(self, bundle: Bundle) -> None:
-        for name in self._on_disk - bundle.files.keys():
+    def _sweep(self) -> None:
+        named = self._written.files.keys() if self._written is not None else set()
+        for name in self._on_disk - named:
             self._config_path.with_name(name).unlink(missing_ok=True)
-        self._on_disk &= bundle.files.keys()
+        self._on_disk &= named
 
 
 async def request_reload(port: int) -> None:
@@ -89,6 +106,6 @@ async def request_reload(port: int) -> None:
     if status != 200:
         raise errors.ReloadRefused(f"the reload socket answered {status}; does the VCL call ghost.recv()?")
     try:
-        msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+        read_json(body, object, "reload")
+    except errors.BadDocument as error:
         raise errors.ReloadRefused("the reload socket answered something that is not ghost's") from error

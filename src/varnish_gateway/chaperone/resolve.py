@@ -7,7 +7,6 @@ good addresses and is asked again sooner.
 """
 
 import asyncio
-import contextlib
 import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping
@@ -38,9 +37,8 @@ class Resolver:
         self._tasks.clear()
         for task in tasks:
             task.cancel()
-        for task in tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def _follow(self, host: str) -> None:
         last: tuple[str, ...] | None = None

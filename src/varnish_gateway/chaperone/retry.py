@@ -14,22 +14,27 @@ LAST_SECONDS = 5.0
 
 
 class Retry:
-    def __init__(self, bus: Bus, wake: Callable[[], None]) -> None:
+    """``first`` and ``last`` are the shortest and the longest delay."""
+
+    def __init__(
+        self, bus: Bus, wake: Callable[[], None], first: float | None = None, last: float | None = None
+    ) -> None:
         self._bus = bus
         self._wake = wake
-        self._seconds = FIRST_SECONDS
+        self._first = self._seconds = FIRST_SECONDS if first is None else first
+        self._last = LAST_SECONDS if last is None else last
         self._timer: asyncio.TimerHandle | None = None
 
     def later(self, fault: Exception) -> None:
         """Tell of a fault; wake after twice the time of before."""
-        delay, self._seconds = self._seconds, min(self._seconds * 2, LAST_SECONDS)
+        delay, self._seconds = self._seconds, min(self._seconds * 2, self._last)
         self._bus.publish(Fault(reason=str(fault), retry_seconds=delay))
         self.cancel()
         self._timer = asyncio.get_running_loop().call_later(delay, self._wake)
 
     def begin_anew(self) -> None:
         """Let the next fault be the first one."""
-        self._seconds = FIRST_SECONDS
+        self._seconds = self._first
 
     def cancel(self) -> None:
         if self._timer is not None:

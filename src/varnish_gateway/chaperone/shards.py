@@ -15,13 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from varnish_gateway import errors
+from varnish_gateway.chaperone.jsontext import read_json
 from varnish_gateway.chaperone.version1 import routing_shard
 from varnish_gateway.emit.names import FRESH
 from varnish_gateway.emit.routing import MOST_SHARDS, content_hash, endpoint_namespaces, patched
 from varnish_gateway.ir import wire
-
-_decode_index = msgspec.json.Decoder(wire.Index).decode
-_decode_fresh = msgspec.json.Decoder(wire.Fresh).decode
 
 
 class Shard(Struct, frozen=True):
@@ -45,10 +43,7 @@ def read_index(text: str | None, source: str) -> wire.Index:
     """Return the index; without one there is shard 0 alone."""
     if text is None:
         return wire.Index(version=2, shards=("",))
-    try:
-        index = _decode_index(text)
-    except msgspec.DecodeError as error:
-        raise errors.BadDocument(f"{source}: {error}") from error
+    index = read_json(text, wire.Index, source)
     if not 1 <= len(index.shards) <= MOST_SHARDS:
         raise errors.BadDocument(f"{source}: {len(index.shards)} shards are not from 1 to {MOST_SHARDS}")
     return index
@@ -59,8 +54,8 @@ def read_patches(text: str | None) -> tuple[wire.Patch, ...]:
     if text is None:
         return ()
     try:
-        return _decode_fresh(text).patches
-    except msgspec.DecodeError:
+        return read_json(text, wire.Fresh, FRESH).patches
+    except errors.BadDocument:
         return ()
 
 

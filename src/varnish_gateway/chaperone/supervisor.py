@@ -8,14 +8,16 @@ varnishd restarts its worker itself; ``start`` is sent only where it gave up.
 
 import asyncio
 import contextlib
+import errno
 import socket as networking
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone import events
 from varnish_gateway.chaperone.loopback import get
+from varnish_gateway.chaperone.retry import Retry
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import RELOAD_SOCKET, Socket, Sockets
 from varnish_gateway.chaperone.tls.machine import account
@@ -26,7 +28,10 @@ from varnish_gateway.chaperone.workdir import Layout
 
 CHILD_RETURN_SECONDS = 10.0
 COMPLAINT_SECONDS = 1.0
+PORTS_SECONDS = 5.0
 POLL_SECONDS = 0.005
+FIRST_REFUSAL_SECONDS = 60.0  # each attempt costs a cache
+LAST_REFUSAL_SECONDS = 86400.0
 PROBE_PATH = "/.varnish-ghost/counters"  # not a request that a route would count
 
 
@@ -54,10 +59,12 @@ class Supervisor:
         self._wake = wake
         self._account = account()
         self._varnishd: Varnishd | None = None
+        self._ending: Varnishd | None = None
         self._watch: asyncio.Task[None] | None = None
         self._command = Command(())
         self._former: Command | None = None  # as long as no worker has run with the present one
         self._refused: tuple[Command, errors.ChildExited] | None = None
+        self._refusals = Retry(bus, self._forgive, FIRST_REFUSAL_SECONDS, LAST_REFUSAL_SECONDS)
         self._died_at: float | None = None
         self._deaths: list[str] = []
         self._death = asyncio.Event()
@@ -75,7 +82,11 @@ class Supervisor:
 
     @property
     def reload_port(self) -> int:
-        return next(address.port for address in self.addresses if address.name == RELOAD_SOCKET)
+        """Where ghost is asked; raise ConnectionError where no worker has told yet."""
+        for address in self.addresses:
+            if address.name == RELOAD_SOCKET:
+                return address.port
+        raise ConnectionError("varnishd's worker does not listen for reloads yet")
 
     @property
     def pid(self) -> int | None:
@@ -112,57 +123,88 @@ class Supervisor:
             return Standing(is_new=False, problem=problem)
         what = "the listeners" if wanted.sockets != before.sockets else "its arguments"
         self._bus.publish(events.Restarting(reason=f"{what} changed"))
-        await self.stop()
         try:
-            await self._launch(wanted)
+            await self._replace(wanted)
         except errors.ChildExited as problem:
-            self._refused = (wanted, problem)
+            self._refuse(wanted, problem)
             await self._launch(before)
             return Standing(is_new=True, problem=problem)
         self._former = before
         return Standing(is_new=True)
+
+    @property
+    def may_go_back(self) -> bool:
+        """Whether no worker has run since sockets or arguments changed."""
+        return self._former is not None
 
     async def go_back(self, problem: errors.ChildExited) -> Standing:
         """Run as before the last change: no worker starts with that. Raise the problem if there was no change."""
         former, self._former = self._former, None
         if former is None:
             raise problem
-        self._refused = (self._command, problem)
-        await self.stop()
-        await self._launch(former)
+        self._refuse(self._command, problem)
+        await self._replace(former)
         return Standing(is_new=True, problem=problem)
 
-    async def start_child(self) -> None:
+    async def _replace(self, command: Command) -> None:
+        """Start another varnishd; a worker of the present one may hold its ports a little longer."""
+        await self.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PORTS_SECONDS):
+                while in_use(command.sockets):  # noqa: ASYNC110 - a port does not say when it is free
+                    await asyncio.sleep(POLL_SECONDS)
+        await self._launch(command)
+
+    def _refuse(self, command: Command, problem: errors.ChildExited) -> None:
+        """Leave a command alone for a while: what stands against it may pass."""
+        self._refused = (command, problem)
+        self._refusals.later(problem)
+
+    def _forgive(self) -> None:
+        self._refused = None
+        self._wake()
+
+    async def start_child(self) -> bool:
         """Return when the worker answers requests; start it where varnishd does not do so itself.
 
-        Raise ChildExited if it can't run at all.
+        Say whether we did. Raise ChildExited if it can't run at all.
         """
+        is_ours = False
         try:
             async with asyncio.timeout(CHILD_RETURN_SECONDS):
                 while (state := await self._admin.status()) != "running":
                     if state == "stopped":
                         await self._start_child()
+                        is_ours = True
                     await asyncio.sleep(POLL_SECONDS)
                 self.addresses = await self._admin.listen_addresses()
                 await self._answers()
         except TimeoutError:
             raise ConnectionError("varnishd's worker does not answer") from None
         self.child_running = True
-        self._former = None
+        self._death.clear()
+        if self._former is not None:
+            self._refusals.begin_anew()
+            self._former = None
         if self._died_at is not None:
             self._bus.publish(events.ChildBack(seconds=time.monotonic() - self._died_at))
             self._died_at = None
+        return is_ours
 
     async def _start_child(self) -> None:
         self._death.clear()
         try:
             await self._admin.start()
         except CliError as refusal:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._death.wait(), COMPLAINT_SECONDS)
-            if not (self.running and self._death.is_set()):
+            if not (await self.worker_died() and self.running):
                 raise
             raise errors.ChildExited(f"varnishd's worker does not start: {self._deaths[-1]}") from refusal
+
+    async def worker_died(self) -> bool:
+        """Whether the worker has died; varnishd says so a moment later."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._death.wait(), COMPLAINT_SECONDS)
+        return self._death.is_set()
 
     async def _answers(self) -> None:
         """Wait for an answer of any kind: a worker runs for a moment before it listens."""
@@ -180,15 +222,20 @@ class Supervisor:
                 await self._admin.panic_clear()
             self._bus.publish(events.ChildDied(reason=self._deaths.pop(0), panic=panic))
 
+    async def close(self) -> None:
+        """Stop for good."""
+        self._refusals.cancel()
+        await self.stop()
+
     async def stop(self) -> None:
-        varnishd, self._varnishd = self._varnishd, None
+        self._ending, self._varnishd = self._varnishd or self._ending, None
         if self._watch is not None:
             self._watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
+            await asyncio.wait({self._watch})
             self._watch = None
-        if varnishd is not None:
-            await varnishd.stop()
+        if self._ending is not None:  # also one whose stop was cancelled
+            await self._ending.stop()
+            self._ending = None
         self.child_running = False
 
     async def _launch(self, command: Command) -> None:
@@ -233,6 +280,18 @@ class Supervisor:
 
 def first_taken(sockets: Iterable[Socket]) -> errors.ChildExited | None:
     """Return why a port can't be bound, before a running varnishd is given up for it."""
+    for socket, fault in faults_of(sockets):
+        return errors.ChildExited(f"socket {socket.name} on {socket.address}: {fault.strerror}")
+    return None
+
+
+def in_use(sockets: Iterable[Socket]) -> bool:
+    """Whether somebody listens where one of the sockets is to."""
+    return any(fault.errno == errno.EADDRINUSE for _, fault in faults_of(sockets))
+
+
+def faults_of(sockets: Iterable[Socket]) -> Iterator[tuple[Socket, OSError]]:
+    """Try to bind the ports; yield the sockets that can't be bound now, and why."""
     for socket in sockets:
         if socket.port == 0:
             continue
@@ -242,6 +301,5 @@ def first_taken(sockets: Iterable[Socket]) -> errors.ChildExited | None:
             probe.setsockopt(networking.SOL_SOCKET, networking.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, socket.port))
-            except OSError as error:
-                return errors.ChildExited(f"socket {socket.name} on {socket.address}: {error.strerror}")
-    return None
+            except OSError as fault:
+                yield socket, fault

@@ -32,22 +32,24 @@ class VclLoader:
         self._directory = directory
         self._numbers = itertools.count(1)
         self._refused: tuple[str, str] | None = None
-        self.good: str | None = None  # the last text that was in use; survives a restart
-        self.active: str | None = None  # the name in use in the present varnishd
+        self._text: str | None = None  # what is in use in the present varnishd
+        self.active: str | None = None  # its name there
+        self.good: str | None = None  # the last text that a worker ran with; survives a restart
 
     def forget(self) -> None:
         """Begin again: a new varnishd holds no VCL."""
-        self.active = self._refused = None
+        self.active = self._text = self._refused = None
         for path in self._directory.glob("*.vcl"):
             path.unlink()
 
-    def forgive(self) -> None:
-        """Try again what was refused: something other than its text has changed."""
-        self._refused = None
+    def forgive(self, text: str | None = None) -> None:
+        """Try again what was refused, or this text alone: something other than the text has changed."""
+        if self._refused is not None and text in (None, self._refused[0]):
+            self._refused = None
 
     async def put_in_use(self, text: str) -> str | None:
         """Load and use text; return its new name, None if there was nothing to do."""
-        if self.active is not None and text == self.good:
+        if text == self._text:
             return None
         if self._refused is not None and self._refused[0] == text:
             raise errors.VclRejected(self._refused[1])
@@ -64,14 +66,18 @@ class VclLoader:
             reason = localise(_without_frame(error.text), text, str(path))
             self._refused = (text, reason)
             raise errors.VclRejected(reason) from error
-        self._refused, self.good, self.active = None, text, name
+        self._refused, self._text, self.active = None, text, name
         return name
 
-    async def discard_old(self) -> None:
-        """Discard our oldest VCLs beyond KEPT_VCLS, and those that a failed vcl.use left."""
+    def accepted(self) -> None:
+        """Remember that a worker runs with what is in use: without one, varnishd only compiles it."""
+        self.good = self._text
+
+    async def discard_old(self, kept: int = KEPT_VCLS) -> None:
+        """Discard our oldest VCLs beyond those to be kept, and those that a failed vcl.use left."""
         ours = [entry for entry in await self._admin.vcl_list() if entry.name.startswith("vgw-")]
         old = [entry.name for entry in ours if entry.status == "available" and entry.labels == 0]
-        for name in sorted(old, key=_number)[:-KEPT_VCLS]:
+        for name in sorted(old, key=_number)[: max(0, len(old) - kept)]:
             await self._admin.vcl_discard(name)
             (self._directory / f"{name}.vcl").unlink(missing_ok=True)
 

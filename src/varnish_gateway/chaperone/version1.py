@@ -15,6 +15,7 @@ from msgspec import Struct
 from varnish_gateway import errors
 from varnish_gateway.chaperone.ghostfiles import Bundle
 from varnish_gateway.chaperone.join import ANY_PORT
+from varnish_gateway.chaperone.jsontext import read_json
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 
@@ -38,26 +39,16 @@ class _Versioned(Struct, frozen=True):
     version: int
 
 
-_decode_routing = msgspec.json.Decoder(wire.Routing).decode
-
-
 def version_of(content: bytes, source: str) -> int:
     """Return the version that a document says it has."""
-    try:
-        return msgspec.json.decode(content, type=_Versioned).version
-    except msgspec.DecodeError as error:
-        raise errors.BadDocument(f"{source}: {error}") from error
+    return read_json(content, _Versioned, source).version
 
 
 def routing_shard(content: bytes, source: str, namespace: str) -> tuple[bytes, wire.Routing]:
     """Return a routing.json of either version as a version 2 shard, read; BadDocument names source and field."""
-    version = version_of(content, source)
-    try:
-        if version != 1:
-            return content, _decode_routing(content)
-        routing = convert(msgspec.json.decode(content, type=RoutingV1), namespace)
-    except msgspec.DecodeError as error:
-        raise errors.BadDocument(f"{source}: {error}") from error
+    if version_of(content, source) != 1:
+        return content, read_json(content, wire.Routing, source)
+    routing = convert(read_json(content, RoutingV1, source), namespace)
     return msgspec.json.encode(routing), routing
 
 
@@ -92,10 +83,7 @@ def hand_written(content: bytes, source: str, read_beside: Callable[[str], bytes
     """
     if version_of(content, source) == 1:
         return Bundle(content_hash(content), content, {})
-    try:
-        manifest = msgspec.json.decode(content, type=wire.Manifest)
-    except msgspec.DecodeError as error:
-        raise errors.BadDocument(f"{source}: {error}") from error
+    manifest = read_json(content, wire.Manifest, source)
     files: dict[str, bytes] = {}
     routing = tuple(
         _rename(name, "routing", number, files, read_beside) for number, name in enumerate(manifest.routing)

@@ -6,45 +6,59 @@ swaps of mounted ConfigMaps included.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
 from asyncinotify import Inotify, Mask
 
 BURST_SECONDS = 0.005
-_CHANGES = Mask.CLOSE_WRITE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.CREATE | Mask.ONLYDIR
+_CHANGES = (
+    Mask.CLOSE_WRITE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.CREATE | Mask.MOVE_SELF | Mask.ONLYDIR
+)
 
 
 async def bursts(paths: Callable[[], Iterable[Path]]) -> AsyncIterator[None]:
     """Yield once when watching has begun, and then after every burst of changes."""
     with Inotify() as inotify:
-        watched: set[Path] = set()
         while True:
             # A watch that is set after a look misses nothing if the look is repeated after it.
-            for directory in directories(paths()) - watched:
-                inotify.add_watch(directory, _CHANGES)
-                watched.add(directory)
+            _watch_only(inotify, directories(paths()))
             yield
             await inotify.get()
-            watched = await _rest_of_burst(inotify, watched)
+            await _rest_of_burst(inotify)
 
 
-async def _rest_of_burst(inotify: Inotify, watched: set[Path]) -> set[Path]:
-    """Take events until it is quiet; return the directories that are still there."""
-    while True:
-        try:
+def _watch_only(inotify: Inotify, wanted: set[Path]) -> None:
+    """Watch these directories, and no other; what has the path of one may be another since the last time."""
+    kept: set[int] = set()
+    for directory in wanted:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # its end is told as well
+            kept.add(inotify.add_watch(directory, _CHANGES).wd)
+    for watch in inotify.watches:
+        if watch.wd not in kept:
+            with contextlib.suppress(OSError):  # it ended by itself
+                inotify.rm_watch(watch)
+
+
+async def _rest_of_burst(inotify: Inotify) -> None:
+    """Take events until it is quiet."""
+    with contextlib.suppress(TimeoutError):
+        while True:
             async with asyncio.timeout(BURST_SECONDS):
                 await inotify.get()
-        except TimeoutError:
-            return {directory for directory in watched if directory.is_dir()}
 
 
 def directories(paths: Iterable[Path]) -> set[Path]:
-    """Return the directories to watch: each path's own or its nearest one, and all below a directory."""
+    """Return the directories to watch: each path's own or its nearest one, and all below a directory.
+
+    A symbolic link on the way to it changes in the directory that holds the link.
+    """
     found: set[Path] = set()
     for path in paths:
-        parents = (parent for parent in path.absolute().parents if parent.is_dir())
-        found.add(next(parents))
+        parents = path.absolute().parents
+        found.add(next(parent for parent in parents if parent.is_dir()))
+        found |= {parent.parent for parent in parents if parent.is_symlink()}
         if path.is_dir():
             found.add(path.absolute())
             found |= {child for child in path.absolute().rglob("*") if child.is_dir()}

@@ -143,11 +143,15 @@ class Engine:
     def _remove(self, key: Key) -> None:
         if (plane := self.planes.pop(key, None)) is not None:
             log.info("%s is gone: stopping its data plane", key)
-            closing = asyncio.create_task(_drain_and_close(plane))
+            closing = asyncio.create_task(_drain_and_close(plane, self._closing.get(key)))
             self._closing[key] = closing
-            closing.add_done_callback(lambda _: self._closing.pop(key))
+            closing.add_done_callback(lambda _: self._forget(key, closing))
             closing.add_done_callback(self._ended)
         self._programmed.pop(key, None)
+
+    def _forget(self, key: Key, closed: asyncio.Task[None]) -> None:
+        if self._closing.get(key) is closed:
+            del self._closing[key]
 
     # -- what is said --------------------------------------------------------------------
 
@@ -213,8 +217,11 @@ def directory_name(key: Key) -> str:
     return whole if len(whole) <= LONGEST_NAME else f"{whole[: LONGEST_NAME - 18]}..{content_hash(whole.encode())}"
 
 
-async def _drain_and_close(plane: Plane) -> None:
+async def _drain_and_close(plane: Plane, former: asyncio.Task[None] | None) -> None:
+    """End a plane; return when the former one of its Gateway has ended too, for they share a directory."""
     try:
         await plane.drain()
     finally:
         await plane.close()
+    if former is not None:
+        await asyncio.wait({former})

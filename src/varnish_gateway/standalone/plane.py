@@ -9,7 +9,6 @@ Gateway's name.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -110,6 +109,7 @@ class Plane:
         self._wanted = _Wanted()
         self._wake = asyncio.Event()
         self._data_plane: DataPlane | None = None
+        self._ending: DataPlane | None = None
         self._is_ending = False
         self._retry_seconds = FIRST_RETRY_SECONDS
         self.task = asyncio.create_task(self._run(after))
@@ -143,8 +143,7 @@ class Plane:
         self._name_log()
         self._is_ending = True
         self.task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self.task
+        await asyncio.wait({self.task})
         await self._stop()
 
     def _name_log(self) -> None:
@@ -206,6 +205,7 @@ class Plane:
             self._tell(self.key, served.ready and not served.problems, served.reason or "; ".join(served.problems))
 
     async def _stop(self) -> None:
-        data_plane, self._data_plane = self._data_plane, None
-        if data_plane is not None:
-            await data_plane.stop(0)
+        self._ending, self._data_plane = self._data_plane or self._ending, None
+        if self._ending is not None:  # also one whose stop was cancelled
+            await self._ending.stop(0)
+            self._ending = None

@@ -8,7 +8,8 @@ can change what lies under the paths (directories, symbolic links, a lost event)
 by looking at the whole tree again and comparing inode, size and time of every file.
 
 Files are read when their writer closes them or renames them into place, never while they
-are being written. Events that follow one another closely come out as one set; a single
+are being written: one that a look finds to be another, and that nobody closed, is named when
+it has been the same for ``ABSENCE``. Events that follow one another closely come out as one set; a single
 one waits ``SETTLE`` and no longer. A file that is gone is named when it has stayed away for
 ``ABSENCE``, as git and some editors remove a file in order to write it anew; together with
 a file that is new it is named at once: the two may be one that was renamed.
@@ -31,7 +32,8 @@ from varnish_gateway.standalone.tree import Tree, is_manifest, nearest_directory
 SETTLE = 0.002
 LONGEST_BURST = 0.05
 ABSENCE = 0.5
-_WRITTEN = Mask.CLOSE_WRITE | Mask.MOVED_TO | Mask.ATTRIB  # with other permissions it may be readable
+_FINISHED = Mask.CLOSE_WRITE | Mask.MOVED_TO
+_WRITTEN = _FINISHED | Mask.ATTRIB  # with other permissions it may be readable
 _REMOVED = Mask.DELETE | Mask.MOVED_FROM
 _LOST = Mask.Q_OVERFLOW | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
 _EVENTS = _WRITTEN | _REMOVED | Mask.CREATE | Mask.DELETE_SELF | Mask.MOVE_SELF
@@ -46,13 +48,14 @@ class Watcher:
         self._roots = [os.path.normpath(root) for root in roots]
         self._inotify = Inotify(cache_size=256, sync_timeout=0)
         self._watched: dict[str, int] = {}  # directory → descriptor
-        self._directories: dict[int, str] = {}  # descriptor → directory
+        self._directories: dict[int, list[str]] = {}  # descriptor → directory, by all its names
         self._returns: dict[int, set[str]] = {}  # descriptor → names by which a root can come back
         self._targets: dict[int, set[str]] = {}  # descriptor → names that symbolic links lead to
         self._tree = Tree()
         self._signatures: dict[str, Signature] = {}
         self._getting: asyncio.Future[Event] | None = None
         self._gone: dict[str, float] = {}  # file that is not there → when that is to be told
+        self._unfinished: dict[str, float] = {}  # file that may be being written → when it is to be told
         try:
             self._look()
         except BaseException:
@@ -77,8 +80,20 @@ class Watcher:
         """Wait for changes; return the manifests that may be different, new or gone."""
         changed: set[str] = set()
         while not changed:
-            changed = self._without_absences(self._sort_out(await self._burst()))
+            changed = self._without_absences(self._sort_out(await self._burst()) | self._finished_by_now())
         return changed
+
+    def _finished_by_now(self) -> set[str]:
+        """Return the files that were kept back and have stayed the same since."""
+        now = asyncio.get_running_loop().time()
+        due = {path for path, end in self._unfinished.items() if end <= now}
+        growing = {path for path in due if _signature(path) != self._signatures.get(path)}
+        for path in growing:
+            self._note(path)
+            self._unfinished[path] = now + ABSENCE
+        for path in due - growing:
+            del self._unfinished[path]
+        return due - growing
 
     def _without_absences(self, changed: set[str]) -> set[str]:
         """Keep back the files that may return in a moment; add those that stayed away."""
@@ -98,7 +113,7 @@ class Watcher:
         return there | {path for path in due if not os.path.exists(path)}
 
     async def _burst(self) -> list[Event]:
-        """One event and those that follow it closely; none when an absence is to be told."""
+        """One event and those that follow it closely; none when something kept back is to be told."""
         if (first := await self._next()) is None:
             return []
         events = [first]
@@ -112,12 +127,13 @@ class Watcher:
         return events
 
     async def _next(self) -> Event | None:
-        """Wait for an event, but not beyond the time when an absence is to be told."""
+        """Wait for an event, but not beyond the time when something kept back is to be told."""
         if self._getting is None:
             # A task that outlives the wait: cancelled at the wrong moment, it would lose events.
             self._getting = asyncio.ensure_future(self._inotify.get())
         now = asyncio.get_running_loop().time()
-        patience = max(0.0, min(self._gone.values()) - now) if self._gone else None
+        ends = [*self._gone.values(), *self._unfinished.values()]
+        patience = max(0.0, min(ends) - now) if ends else None
         await asyncio.wait({self._getting}, timeout=patience)
         if not self._getting.done():
             return None
@@ -127,27 +143,55 @@ class Watcher:
     def _sort_out(self, events: Iterable[Event]) -> set[str]:
         """Name the files that events are about; look at everything where they don't tell."""
         files: set[str] = set()
+        finished: set[str] = set()
         look_again = False
         for event in events:
             if event.mask & _LOST:
                 self._forget(event)
                 look_again = True
-            elif (path := self._path(event)) is None:
                 continue
-            elif self._is_plain(event, path):
-                # One that was removed and is there again is told when its writer closes it.
-                if event.mask & _WRITTEN or (event.mask & _REMOVED and not os.path.exists(path)):
+            if (path := self._path(event)) is None:
+                continue
+            if event.mask & _FINISHED:
+                finished.add(path)
+            if self._is_plain(event, path):
+                if self._tells(event, path):
                     files.add(path)
                     look_again |= self._is_named(event, self._targets)
             else:
                 look_again |= self._matters(event, path)
         for path in files:
             self._note(path)
-        return files | self._look() if look_again else files
+            self._unfinished.pop(path, None)
+        return files | self._look_for_finished(finished) if look_again else files
+
+    def _tells(self, event: Event, path: str) -> bool:
+        """Whether an event about a plain manifest is the end of a change; keep it back where it may not be."""
+        if event.mask & _FINISHED:
+            return True
+        if not event.mask & Mask.ATTRIB:
+            return bool(event.mask & _REMOVED) and not os.path.exists(path)
+        if path in self._unfinished or _signature(path) != self._signatures.get(path):
+            self._unfinished[path] = asyncio.get_running_loop().time() + ABSENCE
+        return path not in self._unfinished
+
+    def _look_for_finished(self, finished: Iterable[str]) -> set[str]:
+        """Return the files that differ; keep back those that were written in place and that nobody closed."""
+        before = self._signatures
+        differing = self._look()
+        closed = {signature[:2] for path in finished if (signature := _signature(path)) is not None}
+        end = asyncio.get_running_loop().time() + ABSENCE
+        for path in list(differing):
+            was, now = before.get(path), self._signatures.get(path)
+            if was is not None and now is not None and was[:2] == now[:2] and now[:2] not in closed:
+                self._unfinished[path] = end
+                differing.remove(path)
+        return differing
 
     def _path(self, event: Event) -> str | None:
-        directory = self._directories.get(event.watch.wd) if event.watch else None
-        return os.path.join(directory, str(event.name)) if directory is not None and event.name else None
+        names = self._directories.get(event.watch.wd) if event.watch else None
+        # The same directory by another name: events carry the name that came first.
+        return os.path.join(names[0], str(event.name)) if names and event.name else None
 
     def _is_plain(self, event: Event, path: str) -> bool:
         """Whether the event tells all about one manifest."""
@@ -175,10 +219,10 @@ class Watcher:
 
     def _forget(self, event: Event) -> None:
         """Stop watching a directory that went away or moved: it is found again by its path, if at all."""
-        if event.watch is None or self._directories.pop(event.watch.wd, None) is None:
+        if event.watch is None or event.watch.wd not in self._directories:
             return
-        gone = event.watch.wd
-        self._watched = {directory: wd for directory, wd in self._watched.items() if wd != gone}
+        for directory in self._directories.pop(event.watch.wd):
+            del self._watched[directory]
         if event.mask & Mask.MOVE_SELF:
             self._inotify.rm_watch(event.watch)
 
@@ -221,20 +265,26 @@ class Watcher:
             except OSError as error:
                 raise _explained(error, directory) from None
             self._watched[directory] = watch.wd
-            # The same directory by another name: events carry the name that came first.
-            self._directories.setdefault(watch.wd, directory)
+            self._directories.setdefault(watch.wd, []).append(directory)
         return len(self._watched) > before
 
     def _note(self, path: str) -> None:
         """Remember how a file looks now, and whether it is there."""
-        try:
-            status = os.stat(path)
-        except OSError:
+        if (signature := _signature(path)) is None:
             self._signatures.pop(path, None)
             self._tree.files.pop(path, None)
             return
-        self._signatures[path] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        self._signatures[path] = signature
         self._tree.files[path] = None
+
+
+def _signature(path: str) -> Signature | None:
+    """Return what tells one content of a file from another; device and inode come first."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _is_link(path: str) -> bool:

@@ -68,6 +68,17 @@ def test_a_half_written_file_keeps_its_last_good_content(settings, tmp_path, cap
     assert list(files.read().routing) == [0]
 
 
+@pytest.mark.parametrize("name", ["routing.json", "ghost.json", "tls/tls.json", "endpoints/a.yaml"])
+def test_a_file_that_is_no_utf_8_changes_nothing(settings, tmp_path, caplog, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes('{"version": 2, "é": 1}'.encode("latin-1"))
+    change = PlainFiles(msgspec.structs.replace(settings, tls_cert_dir=tmp_path / "tls")).read()
+    assert (change.routing, change.bundle, change.tls, change.slices) == ({}, None, None, {})
+    assert "utf-8" in caplog.text.lower()
+    assert "the last good content stays" in caplog.text
+
+
 def test_endpoint_slices_come_move_and_go(settings, tmp_path):
     one, two = tmp_path / "endpoints" / "1.yaml", tmp_path / "endpoints" / "2.yml"
     one.write_text(SLICE % "x" + "---" + SLICE % "y")

@@ -85,9 +85,13 @@ async def test_the_worlds_fault_leaves_the_last_good_on_disk_and_may_be_tried_ag
     assert await installer.install(bundle(b"b"), ghost.port)
 
 
-async def test_an_answer_that_is_not_ghosts_is_a_refusal(ghost, installer):
-    ghost.answer = b"HTTP/1.1 404 Not Found\r\n\r\n"
-    with pytest.raises(errors.ReloadRefused, match="answered 404"):
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(b"404 Not Found\r\n\r\n", "answered 404"), (b'200 OK\r\n\r\n"\xe9"', "something that is not ghost's")],
+)
+async def test_an_answer_that_is_not_ghosts_is_a_refusal(ghost, installer, answer, said):
+    ghost.answer = b"HTTP/1.1 " + answer
+    with pytest.raises(errors.ReloadRefused, match=said):
         await installer.install(bundle(b"a"), ghost.port)
 
 

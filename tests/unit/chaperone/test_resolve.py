@@ -68,3 +68,14 @@ async def test_lookup_asks_the_system():
     assert "127.0.0.1" in await resolve.lookup("127.0.0.1")
     with pytest.raises(OSError, match=r"."):
         await resolve.lookup("no-such-name.invalid")
+
+
+async def test_a_close_that_is_cancelled_ends_so(names):
+    resolver = resolve.Resolver(names.changes.append)
+    resolver.want(["a"])
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(resolver.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait({closing})
+    assert closing.cancelled()

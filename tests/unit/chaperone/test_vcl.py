@@ -56,6 +56,7 @@ async def test_a_text_is_loaded_once(loader, varnishd):
 
 async def test_a_refused_text_is_compiled_once_and_leaves_no_file(loader, varnishd, tmp_path):
     await loader.put_in_use("good")
+    loader.accepted()
     varnishd.fault = CliError("vcl.load", Status.PARAMETER, "no such word")
     for _ in range(2):
         with pytest.raises(errors.VclRejected, match="no such word"):
@@ -77,6 +78,7 @@ async def test_a_lost_connection_is_not_the_texts_fault(loader, varnishd):
 
 async def test_a_new_varnishd_gets_the_last_good_again(loader, tmp_path):
     await loader.put_in_use("a")
+    loader.accepted()
     loader.forget()
     assert (loader.active, loader.good, list(tmp_path.iterdir())) == (None, "a", [])
     assert await loader.put_in_use(loader.good)
@@ -88,6 +90,13 @@ async def test_the_oldest_go_and_the_one_in_use_stays(loader, varnishd, tmp_path
     kept = names[-KEPT_VCLS - 1 :]
     assert list(varnishd.held) == kept
     assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(kept)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 9])
+async def test_no_more_stay_than_are_to_be_kept(loader, varnishd, kept):
+    names = [await loader.put_in_use(f"text {number}") for number in range(4)]
+    await loader.discard_old(kept)
+    assert list(varnishd.held) == names[-kept - 1 :]
 
 
 async def test_vcls_of_others_are_left_alone(loader, varnishd):

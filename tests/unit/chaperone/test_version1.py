@@ -12,6 +12,8 @@ ROUTING = b"""{
   }
 }"""
 
+LATIN_1 = '{"version": 2, "é": 1}'.encode("latin-1")
+
 
 def test_the_routing_of_the_seed():
     content, routing = routing_shard(ROUTING, "routing.json", "x")
@@ -37,11 +39,25 @@ def test_version_2_is_passed_through():
 
 @pytest.mark.parametrize(
     "content",
-    [b"{", b"[]", b'{"version": 1, "vhosts": {"a": {"port": 80}}}', b'{"version": 2, "rootes": []}', b'{"version": 3}'],
+    [
+        b"{",
+        b"[]",
+        b'{"version": 1, "vhosts": {"a": {"port": 80}}}',
+        b'{"version": 2, "rootes": []}',
+        b'{"version": 3}',
+        LATIN_1,
+        b'{"deep": ' + b"[" * 50_000,
+    ],
+    ids=["half", "list", "field", "unknown", "version", "no UTF-8", "deep"],
 )
 def test_a_bad_document_is_named(content):
     with pytest.raises(errors.BadDocument, match=r"routing\.json: "):
         routing_shard(content, "routing.json", "x")
+
+
+def test_a_bad_ghost_json_is_named():
+    with pytest.raises(errors.BadDocument, match=r"ghost\.json: "):
+        hand_written(LATIN_1, "ghost.json", lambda _: b"")
 
 
 def test_a_version_1_ghost_json_is_taken_as_it_is():

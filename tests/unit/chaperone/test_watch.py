@@ -24,6 +24,25 @@ async def changed(tmp_path):
         yield changed
 
 
+async def quiet(changed) -> asyncio.Task[None]:
+    """Wait until all is quiet; return the wait for what comes next."""
+    while True:
+        waiting = asyncio.create_task(changed())
+        await asyncio.wait({waiting}, timeout=0.1)
+        if not waiting.done():
+            return waiting
+
+
+def swap(tmp_path, kind: str) -> None:
+    """Let "new" be what "conf" is."""
+    if kind == "link":
+        (tmp_path / "next").symlink_to("new")
+        (tmp_path / "next").rename(tmp_path / "conf")
+    else:
+        (tmp_path / "conf").rename(tmp_path / "away")
+        (tmp_path / "new").rename(tmp_path / "conf")
+
+
 async def test_what_does_not_exist_yet_is_waited_for_all_the_way_down(tmp_path, changed):
     (tmp_path / "conf").mkdir()
     await changed()
@@ -43,6 +62,37 @@ async def test_a_swapped_symlink_is_told(tmp_path, changed):
     (tmp_path / "next").symlink_to("new")
     (tmp_path / "next").rename(tmp_path / "conf")
     await changed()
+
+
+@pytest.mark.parametrize("below", ["", "main.vcl"])
+@pytest.mark.parametrize("kind", ["link", "directory"])
+async def test_what_a_swap_brings_is_watched_from_then_on(tmp_path, kind, below):
+    """A release is put in place like this."""
+    conf = tmp_path / "conf"
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    conf.symlink_to("old") if kind == "link" else (tmp_path / "old").rename(conf)
+    async with contextlib.aclosing(bursts(lambda: [conf / below])) as watching:
+        await anext(watching)
+        waiting = await quiet(watching.__anext__)
+        swap(tmp_path, kind)
+        await asyncio.wait_for(waiting, SECONDS)
+        for text in ("one", "two"):
+            waiting = await quiet(watching.__anext__)
+            (conf / "main.vcl").write_text(text)
+            await asyncio.wait_for(waiting, SECONDS)
+
+
+async def test_what_is_not_there_any_more_is_not_watched(tmp_path, changed):
+    (tmp_path / "conf").mkdir()
+    await changed()
+    (tmp_path / "conf").rename(tmp_path / "away")
+    waiting = await quiet(changed)
+    (tmp_path / "away" / "a").write_text("x")
+    await asyncio.wait({waiting}, timeout=0.2)
+    assert not waiting.done()
+    (tmp_path / "b").write_text("x")
+    await waiting
 
 
 async def test_a_directory_that_goes_and_comes_back_is_watched_again(tmp_path, changed):

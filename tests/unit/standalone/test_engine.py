@@ -101,6 +101,26 @@ async def test_a_plane_for_each_gateway(engine, conf):
     assert engine.planes[OTHER].closed
 
 
+async def test_one_that_comes_and_goes_again_waits_for_the_first_ones_end(engine, conf, caplog):
+    """Else two data planes are in one directory, and end each other's varnishd."""
+    drained = asyncio.Event()
+    take(engine, conf, gateway=gateway("cafe", 8080))
+    first = engine.planes[CAFE]
+    first.drain = drained.wait
+    for text in (None, gateway("cafe", 8080), None, gateway("cafe", 8080)):
+        take(engine, conf, gateway=text)
+        await asyncio.sleep(0.01)
+    third = engine.planes[CAFE]
+    assert not first.closed
+    assert not third.after.done()
+    drained.set()
+    await asyncio.wait_for(third.after, 5)
+    assert first.closed
+    await asyncio.sleep(0)
+    assert not engine._closing
+    assert not caplog.records
+
+
 async def test_endpoints_reach_every_plane(engine, conf):
     slice_key = Key("EndpointSlice", "default", "tea")
     take(engine, conf, gateway=gateway("cafe", 8080), tea=endpoints(9000))

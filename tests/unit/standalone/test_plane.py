@@ -187,3 +187,28 @@ async def test_what_gets_well_by_itself_is_told(plane):
     data_plane.served.ready, data_plane.served.reason = True, ""
     data_plane.bus.publish(events.Ready(ready=True))
     assert plane.told[-2:] == [(False, "varnishd does not run"), (True, "")]
+
+
+async def test_a_close_that_is_cancelled_ends_so(plane):
+    closing = asyncio.create_task(plane.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait({closing})
+    assert closing.cancelled()
+
+
+async def test_a_close_completes_a_stop_that_it_interrupts(plane, monkeypatch):
+    plane.want(first(), {})
+    await until(changes)
+    stops = []
+
+    async def stop(*_):
+        stops.append("begun")
+        await asyncio.sleep(0 if len(stops) > 1 else 60)
+        stops.append("done")
+
+    monkeypatch.setattr(plane._data_plane, "stop", stop)
+    plane.want(GatewayDelta(placed=()), {})
+    await until(lambda: stops)
+    await plane.close()
+    assert stops == ["begun", "begun", "done"]

@@ -78,6 +78,42 @@ async def test_a_file_counts_once_its_writer_closes_it(watcher, conf):
     await changed(watcher, conf / "a.yaml")
 
 
+@pytest.mark.parametrize("event", ["permissions", "a directory", "a link"])
+async def test_whatever_else_happens_a_file_that_is_being_written_is_not_read(watcher, conf, event):
+    """Cut at the end of a document it would be valid, and lack the objects behind that."""
+    with (conf / "a.yaml").open("w") as writer:
+        if event == "permissions":
+            os.fchmod(writer.fileno(), 0o600)
+        elif event == "a directory":
+            (conf / "sub").mkdir()
+        else:
+            (conf / "link.yaml").symlink_to("b.yaml")
+            await changed(watcher, conf / "link.yaml")
+        for word in ("first", "second", "third"):
+            await is_quiet(watcher, conf / "probe.yaml")
+            await asyncio.sleep(ABSENCE * 0.7)
+            writer.write(word)
+            writer.flush()
+    await changed(watcher, conf / "a.yaml")
+
+
+async def test_a_write_whose_end_was_not_told_is_told_a_moment_later(watcher, conf):
+    with (conf / "a.yaml").open("w") as writer:
+        (conf / "sub").mkdir()
+        await is_quiet(watcher, conf / "b.yaml")
+        await changed(watcher, conf / "a.yaml")
+        writer.write("a: 2\n")
+    await changed(watcher, conf / "a.yaml")
+
+
+async def test_a_link_tells_of_its_target_at_once(watcher, conf):
+    (conf / "link.yaml").symlink_to("a.yaml")
+    await changed(watcher, conf / "link.yaml")
+    (conf / "a.yaml").write_text("a: 22\n")
+    async with asyncio.timeout(ABSENCE / 2):
+        await changed(watcher, conf / "a.yaml", conf / "link.yaml")
+
+
 async def test_bookkeeping_of_editors_is_passed_over(watcher, conf):
     for name in (".a.yaml.swp", "4913", "a.yaml~", "notes.txt"):
         (conf / name).write_text("x")
@@ -93,6 +129,34 @@ async def test_new_directories_are_watched(watcher, conf):
     await changed(watcher, conf / "sub" / "sub" / "c.yaml")
     shutil.rmtree(conf / "sub")
     await changed(watcher, conf / "sub" / "sub" / "c.yaml")
+
+
+async def test_a_directory_that_goes_costs_no_walk_over_all_others(watcher, conf):
+    class Unwalked(dict[str, int]):
+        def __iter__(self):
+            raise AssertionError("walked")
+
+        items = keys = values = __iter__
+
+    (conf / "sub").mkdir()
+    (conf / "sub" / "c.yaml").write_text("c: 1\n")
+    await changed(watcher, conf / "sub" / "c.yaml")
+    watcher._watched = Unwalked(watcher._watched)
+    shutil.rmtree(conf / "sub")
+    await changed(watcher, conf / "sub" / "c.yaml")
+    assert str(conf / "sub") not in watcher._watched
+
+
+async def test_a_directory_of_two_names_is_forgotten_by_both(conf, tmp_path):
+    root = tmp_path / "other"
+    root.symlink_to(conf)
+    (conf / "b.yaml").unlink()
+    (conf / "b.yaml").symlink_to("a.yaml")
+    with Watcher([str(root)]) as watcher:
+        assert {str(root), str(conf)} <= watcher._watched.keys()
+        shutil.rmtree(conf)
+        await changed(watcher, root / "a.yaml", root / "b.yaml")
+        assert not {str(root), str(conf)} & watcher._watched.keys()
 
 
 async def test_a_directory_that_moves_in_and_out(watcher, conf, tmp_path):
@@ -215,6 +279,12 @@ async def test_a_hard_link_comes_without_a_write(watcher, conf, tmp_path):
 
 
 async def test_other_permissions_may_make_it_readable(watcher, conf):
+    (conf / "a.yaml").chmod(0o600)
+    await changed(watcher, conf / "a.yaml")
+
+
+async def test_other_permissions_count_also_after_another_time(watcher, conf):
+    os.utime(conf / "a.yaml", (1, 1))
     (conf / "a.yaml").chmod(0o600)
     await changed(watcher, conf / "a.yaml")
 

@@ -7,9 +7,8 @@ Out:  ir.Tls, or BadDocument that says which file is not there, or not what its 
 import re
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from varnish_gateway import errors
+from varnish_gateway.chaperone.jsontext import read_json
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import Tls, wire
 
@@ -21,10 +20,7 @@ _NAMED_BY_CONTENT = re.compile(r"([0-9a-f]{16})(\.ca)?\.pem")
 
 def read_ports(content: bytes, source: str) -> tuple[wire.TlsPort, ...]:
     """Decode tls.json."""
-    try:
-        ports = msgspec.json.decode(content, type=wire.Tls).ports
-    except msgspec.DecodeError as error:
-        raise errors.BadDocument(f"{source}, {TLS_JSON}: {error}") from error
+    ports = read_json(content, wire.Tls, f"{source}, {TLS_JSON}").ports
     for name in file_names(ports):
         if not _FILE.fullmatch(name):
             raise errors.BadDocument(f"{source}, {TLS_JSON}: {name!r} is not the name of a file beside it")

@@ -30,7 +30,9 @@ def test_a_file_of_another_content_is_named_and_its_content_is_not():
         read_tls({**STORED, name: pair("milk").content}, "s")
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b'{"version":1}', b'{"version":2,"ports":[{}]}'])
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b'{"version":2,"\xe9":1}', b'{"version":1}', b'{"version":2,"ports":[{}]}']
+)
 def test_a_document_that_is_none_is_named(text):
     with pytest.raises(errors.BadDocument, match=r"^s, tls\.json: "):
         read_tls({TLS_JSON: text}, "s")

@@ -1,0 +1,125 @@
+"""What of a supervisor needs no varnishd."""
+
+import asyncio
+import socket
+
+import pytest
+
+from varnish_gateway import errors
+from varnish_gateway.chaperone import events
+from varnish_gateway.chaperone import supervisor as module
+from varnish_gateway.chaperone.settings import Settings
+from varnish_gateway.chaperone.sockets import parse_listen
+from varnish_gateway.chaperone.supervisor import Supervisor
+from varnish_gateway.chaperone.varnishadm import Admin
+from varnish_gateway.chaperone.varnishadm.answers import ListenAddress
+from varnish_gateway.chaperone.workdir import prepare
+
+SECONDS = 10
+
+
+class Varnishd:
+    """Stands for a running manager."""
+
+    pid, running, stops = 1, True, 0
+
+    async def exited(self) -> str:
+        return await asyncio.get_running_loop().create_future()
+
+    async def stop(self) -> None:
+        self.stops += 1
+
+
+class Machine:
+    """Launches; ``faults`` end the next ones."""
+
+    def __init__(self) -> None:
+        self.faults: list[errors.ChildExited] = []
+        self.launched: list[str] = []
+        self.varnishd = Varnishd()
+
+    async def launch(self, argv, *_) -> Varnishd:
+        self.launched.append(argv[-1])
+        if self.faults:
+            raise self.faults.pop(0)
+        return self.varnishd
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Have no varnishd at all; a refusal is over soon."""
+    machine = Machine()
+
+    async def nothing(*_) -> None: ...
+
+    monkeypatch.setattr(module, "launch", machine.launch)
+    monkeypatch.setattr(module, "refusal", nothing)
+    monkeypatch.setattr(Supervisor, "_set_paths", nothing)
+    monkeypatch.setattr(module, "FIRST_REFUSAL_SECONDS", 0.02)
+    return machine
+
+
+@pytest.fixture
+async def supervisor(tmp_path, monkeypatch, machine):  # noqa: ARG001 - there is no other varnishd
+    monkeypatch.setattr("varnish_gateway.chaperone.workdir.check_enterable", lambda *_: None)
+    settings = Settings(work_dir=tmp_path, sockets=parse_listen("ghost-reload=127.0.0.1:0,http"))
+    woken = asyncio.Event()
+    supervisor = Supervisor(settings, prepare(settings), Admin(b""), events.Bus(), woken.set)
+    supervisor.woken = woken
+    yield supervisor
+    await supervisor.close()
+
+
+async def test_the_reload_port_is_known_once_a_worker_has_told(supervisor):
+    with pytest.raises(ConnectionError):
+        _ = supervisor.reload_port
+    supervisor.addresses = (ListenAddress("http-80", "0.0.0.0", 80), ListenAddress("ghost-reload", "127.0.0.1", 7))
+    assert supervisor.reload_port == 7
+
+
+@pytest.mark.parametrize("when", ["varnishd starts", "its worker starts"])
+async def test_what_varnishd_did_not_start_with_is_tried_again_later(supervisor, machine, when):
+    listen = parse_listen("ghost-reload=127.0.0.1:0,http")
+    problem = errors.ChildExited("no memory")
+    await supervisor.ensure(listen, ("one",))
+    if when == "varnishd starts":
+        machine.faults = [problem]
+        standing = await supervisor.ensure(listen, ("two",))
+    else:
+        await supervisor.ensure(listen, ("two",))
+        standing = await supervisor.go_back(problem)
+    assert (standing.is_new, standing.problem) == (True, problem)
+    for _ in range(2):
+        standing = await supervisor.ensure(listen, ("two",))
+        assert (standing.is_new, standing.problem) == (False, problem)
+    assert machine.launched == ["one", "two", "one"]
+    await asyncio.wait_for(supervisor.woken.wait(), SECONDS)
+    standing = await supervisor.ensure(listen, ("two",))
+    assert (standing.is_new, standing.problem) == (True, None)
+    assert machine.launched == ["one", "two", "one", "two"]
+
+
+async def test_a_new_varnishd_waits_for_the_ports_of_the_former_ones_worker(supervisor, machine):
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        listen = parse_listen(f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{held.getsockname()[1]},http")
+        await supervisor.ensure(listen, ("one",))
+        held.listen()
+        changing = asyncio.create_task(supervisor.ensure(listen, ("two",)))
+        await asyncio.sleep(0.05)
+        assert machine.launched == ["one"]
+    assert (await asyncio.wait_for(changing, SECONDS)).is_new
+    assert machine.launched == ["one", "two"]
+
+
+async def test_a_stop_that_is_cancelled_ends_so_and_is_completed_by_the_next(supervisor, machine):
+    varnishd = machine.varnishd = Varnishd()
+    await supervisor.ensure(parse_listen("ghost-reload=127.0.0.1:0,http"))
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(supervisor.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()  # in the turn in which the task that it waits for ends
+    await asyncio.wait({stopping})
+    assert stopping.cancelled()
+    await supervisor.stop()
+    assert varnishd.stops == 1
