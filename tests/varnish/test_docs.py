@@ -110,21 +110,21 @@ def test_a_hit_has_two_numbers_in_x_varnish(lab, tea):
 
 
 @pytest.mark.parametrize(
-    ("text", "away", "statuses"),
-    [(STALE, [], [200] * 3), ("", [refusing_endpoint()], [200] * 3), ("", [], [200, 503, 503])],
-    ids=["abandoned", "refused", "error-takes-its-place"],
+    ("text", "away"),
+    [(STALE, []), ("", [refusing_endpoint()]), ("", [])],
+    ids=["abandoned", "refused", "without endpoints"],
 )
-def test_grace_serves_while_the_backend_is_away(lab, tea, text, away, statuses):
+def test_grace_serves_while_the_backend_is_away(lab, tea, text, away):
     soon = "sub vcl_backend_response { set beresp.ttl = 0.5s; set beresp.grace = 1h; }"
     use(lab, tea, CHECKS, soon, text)
     lab.get("/tea")
     time.sleep(0.7)
     lab.reload(serving(*away))
     found = []
-    for _ in statuses:
+    for _ in range(3):
         found.append(lab.get("/tea").status)
         time.sleep(0.4)  # the fetch behind it is over
-    assert found == statuses
+    assert found == [200] * 3
 
 
 def test_purge_and_ban_by_vcl(lab, tea):
