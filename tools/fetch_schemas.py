@@ -33,6 +33,7 @@ def main() -> int:
     origin = _origin()
     if STAMP.is_file() and STAMP.read_text() == origin:
         return 0
+    print(f"fetch_schemas: downloading {MODULE}", file=sys.stderr)
     try:
         channel = gateway_api()
     except RuntimeError as error:
@@ -58,7 +59,6 @@ def _origin() -> str:
 
 def gateway_api(channel: str = CHANNEL) -> Path:
     """Return the directory of a channel's CRDs in Go's module cache."""
-    print(f"fetch_schemas: downloading {MODULE}", file=sys.stderr)
     go = shutil.which("go")
     if go is None:
         raise RuntimeError("Go is needed to download the Gateway API's CRDs, and there is no go on PATH")

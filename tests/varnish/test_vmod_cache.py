@@ -1,11 +1,10 @@
 """ghost and what user VCL keeps in the cache: keys, grace, revalidation, retries."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from varnish.ghostlab import CACHE_EVERYTHING, Config, Lab, backend, prefix, route, to
+from varnish.ghostlab import CACHE_EVERYTHING, Config, backend, prefix, route, to
 from varnish.scripted import Scripted, answer, trickle
 from varnish_gateway.ir import wire
 
@@ -14,14 +13,6 @@ sub vcl_backend_response { if (beresp.status < 400) { set beresp.ttl = 0.05s; se
 """
 NOT_MODIFIED = trickle([b'HTTP/1.1 304 Not Modified\r\nETag: "a"\r\n\r\n'], 0)
 PREFIX = wire.Filters(rewrite=wire.Rewrite(path=wire.PathModifier(type="prefix", value="/new")))
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab(Config()) as running:
-        child = running.child
-        yield running
-        assert running.child == child
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
@@ -78,9 +78,8 @@ def test_nobody_left_is_a_503(serve):
 
 
 @contextmanager
-def closing_endpoint() -> Iterator[tuple[wire.Endpoint, list[bytes]]]:
-    """Serve an endpoint that reads a request and closes without an answer."""
-    requests: list[bytes] = []
+def accepting(meet: Callable[[socket.socket], object]) -> Iterator[wire.Endpoint]:
+    """Serve an endpoint that does this with every connection, and closes it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def run() -> None:
@@ -90,35 +89,7 @@ def closing_endpoint() -> Iterator[tuple[wire.Endpoint, list[bytes]]]:
                 except OSError:
                     return
                 with connection:
-                    requests.append(connection.recv(65536))
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        yield wire.Endpoint(address="127.0.0.1", port=server.getsockname()[1]), requests
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
-
-
-def test_a_request_that_may_have_been_seen_is_not_sent_again(serve):
-    with closing_endpoint() as (first, seen_first), closing_endpoint() as (second, seen_second):
-        answer = serve(first, second).get()
-    assert answer.status == 502
-    assert len(seen_first) + len(seen_second) == 1
-
-
-@contextmanager
-def resetting_endpoint() -> Iterator[wire.Endpoint]:
-    """Serve an endpoint that accepts every connection and resets it unread, as one that is being restarted does."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def run() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    meet(connection)
 
         thread = threading.Thread(target=run)
         thread.start()
@@ -127,6 +98,27 @@ def resetting_endpoint() -> Iterator[wire.Endpoint]:
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join()
+
+
+@contextmanager
+def closing_endpoint() -> Iterator[tuple[wire.Endpoint, list[bytes]]]:
+    """Serve an endpoint that reads a request and closes without an answer."""
+    requests: list[bytes] = []
+    with accepting(lambda connection: requests.append(connection.recv(65536))) as endpoint:
+        yield endpoint, requests
+
+
+def resetting_endpoint() -> AbstractContextManager[wire.Endpoint]:
+    """Serve an endpoint that accepts every connection and resets it unread, as one that is being restarted does."""
+    at_once = struct.pack("ii", 1, 0)
+    return accepting(lambda connection: connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once))
+
+
+def test_a_request_that_may_have_been_seen_is_not_sent_again(serve):
+    with closing_endpoint() as (first, seen_first), closing_endpoint() as (second, seen_second):
+        answer = serve(first, second).get()
+    assert answer.status == 502
+    assert len(seen_first) + len(seen_second) == 1
 
 
 @pytest.mark.parametrize(
