@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 ADMIN = "admin-token"
 START_SECONDS = 90.0
 GAP = 0.03
+TOO_EARLY = b"storage is (re)initializing"
 CONTROLLERS = (
     "deployment-controller",
     "disruption-controller",
@@ -181,16 +182,28 @@ class Cluster:
         token: str = ADMIN,
         port: int | None = None,
     ) -> Document:
-        """Ask the API server and return its answer; what it refuses is raised as Refused."""
+        """Ask the API server and return its answer; what it refuses is raised as Refused.
+
+        One that has just started asks to come back until it has read what it stores.
+        """
         headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
-        link = http.client.HTTPSConnection("127.0.0.1", port or self.port, context=self._trust(), timeout=30)
-        with contextlib.closing(link):
-            link.request(method, path, None if body is None else json.dumps(body), headers)
-            response = link.getresponse()
-            answer = response.read()
-        if response.status >= 300:
-            raise Refused(response.status, answer.decode())
+        content = None if body is None else json.dumps(body)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            status, answer = self._exchange(port or self.port, method, path, content, headers)
+            if TOO_EARLY not in answer or time.monotonic() > deadline:
+                break
+            time.sleep(GAP)
+        if status >= 300:
+            raise Refused(status, answer.decode())
         return dict(json.loads(answer)) if answer.startswith(b"{") else {"text": answer.decode()}
+
+    def _exchange(self, port: int, method: str, path: str, content: str | None, headers: Document) -> tuple[int, bytes]:
+        link = http.client.HTTPSConnection("127.0.0.1", port, context=self._trust(), timeout=30)
+        with contextlib.closing(link):
+            link.request(method, path, content, headers)
+            response = link.getresponse()
+            return response.status, response.read()
 
     def apply(self, path: str, document: Document, *, manager: str = "test", force: bool = True) -> Document:
         """Server-side apply at the path of an object (``/api/v1/namespaces/x/configmaps/y``)."""

@@ -70,14 +70,14 @@ def stored(cluster: Cluster, class_name: str) -> State:
         main = maps[metadata["namespace"], names.config_map(metadata["name"])]
         state |= _stored_gateway(gateway, main, list(_shards(maps, metadata["namespace"], metadata["name"])))
     namespaces = {gateway["metadata"]["namespace"] for gateway in gateways}
-    for route in listed(cluster, "HTTPRoute"):
-        if route["metadata"]["namespace"] in namespaces:
-            parents = [p for p in route.get("status", {}).get("parents", ()) if p["controllerName"] == OURS]
-            state[f"status {_name(route)}"] = _plain(parents)
     for listener_set in listed(cluster, "ListenerSet"):
         is_told = listener_set["status"]["conditions"][0]["reason"] != "Pending"
         if listener_set["metadata"]["namespace"] in namespaces and is_told:
             state[f"status {_name(listener_set)}"] = _owner_status(listener_set["status"])
+    for route in listed(cluster, "HTTPRoute"):
+        if route["metadata"]["namespace"] in namespaces:
+            parents = [p for p in route.get("status", {}).get("parents", ()) if p["controllerName"] == OURS]
+            state[f"status {_name(route)}"] = _plain(parents)
     return state
 
 

@@ -14,19 +14,22 @@ import pytest
 
 from apiserver.cluster import Cluster
 from apiserver.operatorlab import Lab
-from apiserver.operators import Operator, gateway, gateway_class, parameters, put, route, service
+from apiserver.operators import OURS, Operator, gateway, gateway_class, parameters, path_of, put, route, service
 from apiserver.reflecting import Mirror, decode_thing
 from varnish.waiting import until, until_async
-from varnish_gateway import errors
+from varnish_gateway import errors, ir
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests import GatewayShape
 from varnish_gateway.kube.client import Client
+from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.reflector import Reflector
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.live import LiveObject, decode_map
 from varnish_gateway.operator.routing import Routing
 from varnish_gateway.operator.sources import OWNED, Sources
+from varnish_gateway.operator.statuses import Statuses
+from varnish_gateway.operator.verdict import Verdict
 from varnish_gateway.operator.writer import Writer
 
 CONFIG_MAP = RESOURCES["ConfigMap"]
@@ -114,6 +117,51 @@ async def test_the_end_of_what_was_only_noted_is_delivered(client, namespace):
     with suppress(asyncio.CancelledError):
         await running
     assert mirror.told == [("gw-vcl", None)]
+
+
+@pytest.fixture
+def statuses(sources: Sources, client: Client) -> Statuses:
+    recorder = Recorder(client, component="test", instance="test")
+    return Statuses(Writer(client), sources, recorder, OURS, lambda _: False)
+
+
+def accepted(generation: int) -> ir.Condition:
+    return ir.Condition("Accepted", "True", "Accepted", "", generation)
+
+
+async def test_a_route_that_is_gone_for_a_moment_has_its_status_again(statuses, sources, cluster, namespace):
+    """Its status is due while it is gone. Translation hears only that it is there, and has nothing new to say."""
+    key = Key("HTTPRoute", namespace, "tea")
+    put(cluster, document := route(namespace, "tea", "gw"))
+    await until_async(lambda: key in sources.stated, "it is seen")
+    parent = ir.ParentRef(group="gateway.networking.k8s.io", kind="Gateway", name="gw")
+    statuses.want(key, ir.RouteStatus((ir.ParentStatus(parent, OURS, (accepted(1),)),)))
+    cluster.request("DELETE", path_of(document))
+    await until_async(lambda: key not in sources.stated, "its end is seen")
+    await statuses.write(key)
+    put(cluster, document)
+    await until_async(lambda: key in sources.stated, "it is seen again")
+    assert key in statuses
+    await statuses.write(key)
+    assert [one["controllerName"] for one in cluster.request("GET", path_of(document))["status"]["parents"]] == [OURS]
+
+
+async def test_a_status_is_not_stored_at_the_next_object_of_the_name(statuses, sources, cluster, namespace):
+    """It would be of a generation that this one has not reached."""
+    key = Key("Gateway", namespace, "gw")
+    put(cluster, document := gateway(namespace, "gw", sources.class_key.name))
+    await until_async(lambda: key in sources.stated, "it is seen")
+    before = sources.stated[key]
+    cluster.request("DELETE", path_of(document))
+    put(cluster, document)
+    await until_async(lambda: sources.stated.get(key, before).version != before.version, "the next one is seen")
+    sources.stated[key] = before  # as long as nothing of that was heard
+    statuses.want(key, ir.GatewayStatus((), (accepted(7),), ()))
+    statuses.verdicts[key] = Verdict(served=False, reason="Pending")
+    with pytest.raises(errors.Conflict):
+        await statuses.write(key)
+    told = {one["type"]: one for one in cluster.request("GET", path_of(document))["status"]["conditions"]}
+    assert told["Accepted"]["reason"] == "Pending"
 
 
 # -- two operators and one Gateway ----------------------------------------------------------

@@ -3,8 +3,9 @@
 In:   statuses from translation, verdicts about Gateways.
 Out:  writes, only where the stored status says something else, and Events about what is wrong.
 
-Gateways, ListenerSets and GatewayClasses by server-side apply. A route's list of parents is one value to the
-API server, shared by all controllers: it is read, changed and written under its version.
+Each under the version that was seen: what is said of one spec is not stored with the next, nor at another object
+that has the name by now. Gateways, ListenerSets and GatewayClasses by server-side apply. A route's list of parents is
+one value to the API server, shared by all controllers: it is read, changed and written as a whole.
 """
 
 import logging
@@ -15,7 +16,7 @@ from typing import Any
 import msgspec
 
 from varnish_gateway import ir
-from varnish_gateway.api import GatewayClass, Key
+from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.ir.belonging import Belonging
 from varnish_gateway.kube.events import Recorder
@@ -98,15 +99,14 @@ class Statuses:
 
     async def write(self, key: Key) -> None:
         """Have the status stored as it is wanted."""
-        seen = self._sources.stated.get(key)
-        if seen is None:  # the object is gone
-            self._wanted.pop(key, None)
+        seen, wanted = self._sources.stated.get(key), self._wanted[key]
+        if seen is None:  # the object is gone; it may be there again before translation hears of its end
+            self._forget_withdrawn(key)
             return
-        wanted = self._wanted[key]
         if key.kind == "HTTPRoute":
             await self._write_route(key, wanted, seen)  # type: ignore[arg-type]
         elif wanted is None:
-            await self._withdraw(key)
+            await self._withdraw(key, seen)
         elif isinstance(wanted, ir.GatewayClassStatus):
             if key == self._sources.class_key or is_waiting(wanted, seen.status):
                 await self._apply(key, wanted, seen)
@@ -118,10 +118,7 @@ class Statuses:
         status = applied_status(wanted, seen.status, _now())
         if status is None:
             return
-        document = _document(key, status)
-        if key.kind == GatewayClass.kind and key != self._sources.class_key:  # its own operator may speak just now
-            document["metadata"]["resourceVersion"] = seen.version
-        answer = await self._writer.apply_status(document, manager=names.GATEWAY_MANAGER)
+        answer = await self._writer.apply_status(_document(key, seen, status), manager=names.GATEWAY_MANAGER)
         self._written(key, answer, faults(status), seen)
 
     async def _write_route(self, key: Key, wanted: ir.RouteStatus | None, seen: Seen) -> None:
@@ -133,10 +130,10 @@ class Statuses:
             self._written(key, answer, faults(ours), seen)
         self._forget_withdrawn(key)
 
-    async def _withdraw(self, key: Key) -> None:
+    async def _withdraw(self, key: Key, seen: Seen) -> None:
         """Take back what we said about an object that is not ours any more."""
         if not self._is_foreign(key):  # or it is overwritten, by another operator under the same name
-            answer = await self._writer.apply_status(_document(key, {}), manager=names.GATEWAY_MANAGER)
+            answer = await self._writer.apply_status(_document(key, seen, {}), manager=names.GATEWAY_MANAGER)
             self._take_answer(key, answer)
         self._forget_withdrawn(key)
 
@@ -174,8 +171,10 @@ def _completed(status: ir.GatewayStatus | ir.ListenerSetStatus, verdict: Verdict
     return with_programmed(status, served=served, reason=reason, message=message, addresses=verdict.addresses)
 
 
-def _document(key: Key, status: Document) -> Document:
-    metadata = {"name": key.name} | ({"namespace": key.namespace} if key.namespace else {})
+def _document(key: Key, seen: Seen, status: Document) -> Document:
+    metadata = {"name": key.name, "resourceVersion": seen.version}
+    if key.namespace:
+        metadata["namespace"] = key.namespace
     resource = RESOURCES[key.kind]
     return {"apiVersion": resource.api_version, "kind": key.kind, "metadata": metadata, "status": status}
 

@@ -1,7 +1,7 @@
 """Statuses as documents, made to fit what is stored already.
 
 In:   a status from translation, and the stored one.
-Out:  what to write, or None where the stored one says the same, or is of a newer generation.
+Out:  what to write, or None where the stored one says the same.
 Pure; the time comes from outside. A condition keeps its lastTransitionTime as long as its
 status stays.
 """
@@ -32,8 +32,6 @@ def applied_status(wanted: Applied, stored: bytes, now: str) -> Document | None:
     """Return the status of a Gateway, a ListenerSet or a GatewayClass, for server-side apply."""
     live = _mapping(stored)
     document = _plain(wanted)
-    if _is_ahead(live, document):
-        return None
     timed = {**document, "conditions": _timed(document["conditions"], live.get("conditions"), now)}
     if "listeners" in document:
         timed["listeners"] = [_timed_listener(one, live.get("listeners"), now) for one in document["listeners"]]
@@ -110,12 +108,6 @@ def _timed_parent(entry: Document, ours: Sequence[Document], now: str) -> Docume
 def _holds(live: Document, wanted: Document) -> bool:
     """Whether the stored status has all that is wanted, and no more of ours; conditions of others are theirs."""
     return all(_same(live.get(name), value) for name, value in wanted.items())
-
-
-def _is_ahead(live: Document, wanted: Document) -> bool:
-    """Whether a condition of ours is stored for a newer generation: another leader has seen more than we have."""
-    told_of = {one.get("type"): one.get("observedGeneration", 0) for one in live.get("conditions") or ()}
-    return any(told_of.get(one["type"], 0) > one["observedGeneration"] for one in wanted["conditions"])
 
 
 def _has_left(live: Document, wanted: Document) -> bool:

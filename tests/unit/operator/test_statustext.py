@@ -138,17 +138,6 @@ def test_faults_are_what_a_person_should_notice():
     assert faults({"conditions": [insecure]}) == [insecure]
 
 
-def test_what_is_said_of_a_newer_generation_is_not_overwritten():
-    """Whoever said it has seen a spec that we have not; when we see it there is a status for it."""
-    newer, older = (GatewayStatus((), (accepted(message=str(n), generation=n),), ()) for n in (3, 2))
-    live = stored(applied_status(newer, b"null", EARLIER))
-    assert applied_status(older, live, NOW) is None
-    same = applied_status(structs.replace(newer, conditions=(accepted(generation=3),)), live, NOW)
-    assert same["conditions"][0]["observedGeneration"] == 3
-    theirs = {"conditions": [{"type": "example.com/Theirs", "observedGeneration": 3}]}
-    assert applied_status(older, stored(theirs), NOW) is not None
-
-
 def test_a_count_of_listener_sets_that_are_gone_is_taken_back():
     """There is none in a status without any: CRDs of older versions don't have the field."""
     counted = structs.replace(gateway(), attached_listener_sets=1)
