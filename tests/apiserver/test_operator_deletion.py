@@ -60,6 +60,19 @@ def test_a_gateway_leaves_nothing_behind(place, policy):
     place.until(lambda: not place.parents("tea"), "no word about it on the route")
 
 
+def test_what_a_gateway_left_goes_also_where_the_next_of_its_name_has_no_use_for_it(lab):
+    """There is no garbage collector here, or it has not come yet."""
+    lab.put(service(lab.namespace, "tea"), route(lab.namespace, "tea", "gw"))
+    lab.gateway()
+    lab.until(lambda: len(lab.names("RoleBinding")) == 2, "one of them is for endpoints")
+    lab.delete("Gateway", "gw")
+    lab.until(lambda: not lab.parents("tea"), "it is gone")
+    lab.delete("HTTPRoute", "tea")
+    lab.operator.settled()
+    lab.gateway()
+    lab.until(lambda: lab.names("RoleBinding") == {"gw"}, "none is for endpoints")
+
+
 def test_while_gateways_can_not_be_seen_what_serves_stays(place):
     """A chart with older CRDs, say: the kind seems not to be installed, though its objects are stored."""
     crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gateways.gateway.networking.k8s.io"

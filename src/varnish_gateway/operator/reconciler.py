@@ -141,6 +141,7 @@ class Reconciler:
         if plan is None:
             plan = self.plans[key] = self._plan(key)
             self._add("finalizer", self._sources.class_key)
+            self._sweep(key)  # what one of its name left, and this one may have no use for
         sockets = plan.sockets
         plan.take(changes)
         if not plan.sockets <= sockets:  # what the pods said was not about the new ones
