@@ -8,6 +8,7 @@ chaperones vgw chaperone under its own ServiceAccount
 operators  vgw operator under its own ServiceAccount, and documents for it
 operatorlab a namespace in which an operator works: what a test does and sees there
 states     what a cluster holds of a class, and what it ought to hold
+convergence whether an operator has done all that there was to do
 crowds     thousands of objects, quickly
 mixture    changes of all kinds, by chance
 

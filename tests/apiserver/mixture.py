@@ -6,7 +6,7 @@ Out:  Gateways, ListenerSets, routes, Services, ReferenceGrants and user VCL cre
 
 import contextlib
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 from apiserver.cluster import Cluster, Refused
 from apiserver.crowds import create_all
@@ -22,11 +22,23 @@ from apiserver.operators import (
 )
 
 GATEWAYS = ("front", "back")
-ROUTES, FIRST_ROUTES = 200, 120
-"""How many routes there may be, and how many there are from the start: changes then add and remove shards."""
-SERVICES = 5
-SETS = 6
 Document = dict[str, Any]
+
+
+class Names(NamedTuple):
+    """How many there may be of each, and how many routes there are from the start. Gateways may come and go too."""
+
+    routes: int
+    first_routes: int
+    services: int
+    sets: int
+    gateways_go: bool = False
+
+
+MANY = Names(routes=200, first_routes=120, services=5, sets=6)
+"""Changes add and remove shards."""
+FEW = Names(routes=8, first_routes=3, services=2, sets=2, gateways_go=True)
+"""What is deleted is often made anew a moment later."""
 
 
 def user_vcl(namespace: str, text: str = "sub vcl_deliver { set resp.http.x = 1; }") -> Document:
@@ -37,8 +49,9 @@ def user_vcl(namespace: str, text: str = "sub vcl_deliver { set resp.http.x = 1;
 class Mixture:
     """``port`` is that of the API server to which changes go."""
 
-    def __init__(self, cluster: Cluster, class_name: str, seed: int) -> None:
+    def __init__(self, cluster: Cluster, class_name: str, seed: int, names: Names = MANY) -> None:
         self.port = cluster.port
+        self._names = names
         self._cluster = cluster
         self._class = class_name
         self._home, self._away = class_name, f"{class_name}-away"
@@ -51,11 +64,15 @@ class Mixture:
         ref = {"name": "vcl", "namespace": self._home, "key": "user.vcl"}
         self._put(user_vcl(self._home), parameters(self._class, userVCLConfigMapRef=ref))
         self._put(gateway_class(self._class, parameters=self._class))
+        self.put_gateways()
+        self._put(*(service(self._home, f"s{number}") for number in range(self._names.services)))
+        names = (f"r{number}" for number in range(self._names.first_routes))
+        create_all(self._cluster, (route(self._home, name, "front", backend={"name": "s0"}) for name in names))
+
+    def put_gateways(self) -> None:
+        """Have both Gateways."""
         allowed = {"allowedListeners": {"namespaces": {"from": "Same"}}}
         self._put(*(gateway(self._home, name, self._class, **allowed) for name in GATEWAYS))
-        self._put(*(service(self._home, f"s{number}") for number in range(SERVICES)))
-        names = (f"r{number}" for number in range(FIRST_ROUTES))
-        create_all(self._cluster, (route(self._home, name, "front", backend={"name": "s0"}) for name in names))
 
     def change(self) -> None:
         """Make one change."""
@@ -64,6 +81,7 @@ class Mixture:
             self._put_route: 10,
             self._drop_route: 4,
             self._put_gateway: 2,
+            self._drop_gateway: 1 if self._names.gateways_go else 0,
             self._put_set: 3,
             self._put_vcl: 1,
             self._grant: 2,
@@ -72,19 +90,21 @@ class Mixture:
         self._chance.choices(list(changes), weights=list(changes.values()))[0]()
 
     def _put_route(self) -> None:
-        target = {"name": f"s{self._chance.randrange(SERVICES)}"}
+        target = {"name": f"s{self._chance.randrange(self._names.services)}"}
         if self._chance.random() < 0.4:
             target["namespace"] = self._away
-        name = f"r{self._chance.randrange(ROUTES)}"
+        name = f"r{self._chance.randrange(self._names.routes)}"
         made = route(self._home, name, self._chance.choice(GATEWAYS), backend=target)
         if self._chance.random() < 0.3:
-            made["spec"]["parentRefs"].append({"kind": "ListenerSet", "name": f"l{self._chance.randrange(SETS)}"})
+            made["spec"]["parentRefs"].append(
+                {"kind": "ListenerSet", "name": f"l{self._chance.randrange(self._names.sets)}"}
+            )
             del made["spec"]["hostnames"]
         made["spec"]["rules"][0]["matches"] = [{"path": {"type": "PathPrefix", "value": f"/{self._turn}"}}]
         self._put(made)
 
     def _drop_route(self) -> None:
-        self._delete(route(self._home, f"r{self._chance.randrange(ROUTES)}", "front"))
+        self._delete(route(self._home, f"r{self._chance.randrange(self._names.routes)}", "front"))
 
     def _put_gateway(self) -> None:
         ports = self._chance.choice(((80,), (80, 8080), (8080, 8090)))
@@ -94,8 +114,11 @@ class Mixture:
         more = {"infrastructure": infrastructure, "allowedListeners": allowed}
         self._put(gateway(self._home, name, self._class, ports=ports, **more))
 
+    def _drop_gateway(self) -> None:
+        self._delete(gateway(self._home, self._chance.choice(GATEWAYS), self._class))
+
     def _put_set(self) -> None:
-        name = f"l{self._chance.randrange(SETS)}"
+        name = f"l{self._chance.randrange(self._names.sets)}"
         host = f"{self._chance.choice('abc')}.example.com"
         port = self._chance.choice((80, 80, 8080))
         made = listener_set(self._home, name, self._chance.choice(GATEWAYS), hostname=host, port=port)
@@ -116,7 +139,7 @@ class Mixture:
 
     def _serve(self) -> None:
         namespace = self._chance.choice((self._home, self._away))
-        chosen = service(namespace, f"s{self._chance.randrange(SERVICES)}")
+        chosen = service(namespace, f"s{self._chance.randrange(self._names.services)}")
         if self._chance.random() < 0.7:
             self._put(chosen)
         else:

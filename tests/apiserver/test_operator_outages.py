@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from apiserver.cluster import Cluster, crd_files
+from apiserver.convergence import assert_converged, assert_nothing_left_to_write
 from apiserver.mixture import Mixture
 from apiserver.operators import (
     ACCOUNT,
@@ -19,7 +20,7 @@ from apiserver.operators import (
     route,
     service,
 )
-from apiserver.states import is_as_translated, stored, translated, versions
+from apiserver.states import is_as_translated, versions
 from varnish.waiting import until
 
 CHANGES = 200
@@ -86,23 +87,6 @@ def test_an_api_server_that_restarts_costs_no_write(shaken, operators, begin):
     operators[0].await_ready().at_rest()
     assert operators[0].writes() == writes
     assert versions(shaken) == before
-
-
-def assert_converged(cluster: Cluster, class_name: str, operator: Operator) -> None:
-    """Wait until what is stored is what a translation from scratch says; show the difference if it never is."""
-    try:
-        until(lambda: is_as_translated(cluster, class_name), "what is stored is what is translated", 30)
-    except AssertionError:
-        assert stored(cluster, class_name) == translated(cluster, class_name), operator.last_words()
-    operator.at_rest()
-
-
-def assert_nothing_left_to_write(cluster: Cluster, class_name: str, directory: Path, operators: list[Operator]) -> None:
-    before = versions(cluster)
-    operators.append(Operator(cluster, directory, class_name=class_name, name="fresh").start())
-    assert operators[-1].at_rest().writes() == {}
-    assert versions(cluster) == before
-    operators[-1].stop()
 
 
 def relists(operator: Operator) -> float:

@@ -1,0 +1,34 @@
+"""Few names that come and go all the time: what is gone is often there again before the operator hears of it."""
+
+import os
+import random
+import signal
+
+import pytest
+
+from apiserver.convergence import assert_converged, assert_nothing_left_to_write
+from apiserver.mixture import FEW, Mixture
+from apiserver.operators import Operator
+
+CHANGES = 250
+SPELL = 30
+"""So many changes at most come to an operator that is held still, and are heard of at once."""
+
+
+@pytest.mark.parametrize("seed", [104, 106, 109])
+def test_what_comes_and_goes_ends_as_it_ought_to_be(cluster, tmp_path, operators, seed):
+    class_name = f"churn-{seed}"
+    mixture, chance = Mixture(cluster, class_name, seed, FEW), random.Random(seed)
+    mixture.begin()
+    operators.append(operator := Operator(cluster, tmp_path, class_name=class_name).start())
+    made = 0
+    while made < CHANGES:
+        os.kill(operator.pid, chance.choice((signal.SIGSTOP, signal.SIGCONT)))
+        for _ in range(spell := chance.randrange(1, SPELL)):
+            mixture.change()
+        made += spell
+    os.kill(operator.pid, signal.SIGCONT)
+    mixture.put_gateways()
+    assert_converged(cluster, class_name, operator)
+    operator.stop()
+    assert_nothing_left_to_write(cluster, class_name, tmp_path, operators)
