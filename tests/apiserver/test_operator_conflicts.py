@@ -35,6 +35,16 @@ def test_a_field_that_somebody_took_is_left_to_them(lab):
     assert lab.conditions("Gateway")["Programmed"]["reason"] == "AddressNotAssigned"
 
 
+def test_a_field_that_somebody_lets_go_of_is_ours_again(lab):
+    lab.gateway()
+    theirs = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "gw"}}
+    lab.cluster.apply(lab.path("Deployment", "gw"), {**theirs, "spec": {"replicas": 3}}, manager="gitops")
+    lab.until_event("FieldConflict")
+    lab.operator.settled()
+    lab.cluster.apply(lab.path("Deployment", "gw"), theirs, manager="gitops")
+    lab.until(lambda: replicas(lab) == 1, "as many pods as without them")
+
+
 def test_who_applies_over_ours_by_force_is_not_fought(lab):
     """Another manager that applies the same field again and again: each time costs a few writes at most."""
     lab.gateway()

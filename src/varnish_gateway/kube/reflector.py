@@ -24,6 +24,7 @@ from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.discovery import served_version
 from varnish_gateway.kube.limits import Backoff, spread
 from varnish_gateway.kube.resources import Resource
+from varnish_gateway.kube.versions import is_newer
 from varnish_gateway.kube.watching import Head, Page, Selection, events, head_of, page_of
 
 log = logging.getLogger(__name__)
@@ -193,12 +194,15 @@ class Reflector(Generic[T]):
             seen |= self._take_page(page)
             if not page.metadata.continue_:
                 break
-        self._forget_all(before - seen)  # what was noted meanwhile may be newer than the list
+        version = page.metadata.resource_version
+        # What was noted meanwhile may be newer than the list.
+        unseen = self._known.keys() - seen
+        self._forget_all({key for key in unseen if key in before or not is_newer(self._known[key], version)})
         if self._lists:
             self._metrics.relists[self.resource.kind] += 1
         self._lists += 1
         self._refusals = 0  # they were about the version before
-        return page.metadata.resource_version
+        return version
 
     def _take_page(self, page: Page) -> set[Key]:
         """Deliver what is new on a page; return all that is on it."""

@@ -3,14 +3,16 @@
 In:   ``want``: the manifests of a Gateway's objects; ``live``: what the API server holds.
 Out:  server-side applies and deletions, only where something is to do.
 
-Nothing is forced: fields that another manager holds are left to it, and that is reported. An
-object of the same name that is not ours is never touched.
+Nothing is forced: fields that another manager holds are left to it until it lets go of them, and
+that is reported. An object of the same name that is not ours is never touched.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
+
+import msgspec
 
 from varnish_gateway import errors
 from varnish_gateway.api import Key
@@ -20,7 +22,7 @@ from varnish_gateway.operator.live import LiveObject, decoder_of, hidden
 from varnish_gateway.operator.replicas import with_replicas_held
 from varnish_gateway.operator.sources import Sources
 from varnish_gateway.operator.writer import Writer
-from varnish_gateway.operator.yielding import without
+from varnish_gateway.operator.yielding import NOTHING, Yielded, held_by, without
 
 Manifest = Mapping[str, Any]
 NOT_LISTED = ("apiVersion", "kind")
@@ -37,7 +39,7 @@ class Objects:
         self._wanted: dict[Key, Manifest] = {}
         self._gateway: dict[Key, Key] = {}
         self._by_gateway: dict[Key, set[Key]] = {}
-        self._yielded: dict[Key, tuple[str, ...]] = {}
+        self._yielded: dict[Key, Yielded] = {}
         self._settled: dict[Key, tuple[Manifest, str]] = {}  # what was found right, and in which version
         # Each lock is there for as long as somebody holds it or waits for it.
         self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
@@ -87,8 +89,10 @@ class Objects:
         if live is None:
             live = await self._look(key)  # it may exist without our labels
         if live is not None and not await self._may_be_applied(key, live, manifest):
+            if key not in self._sources.live:
+                raise errors.Conflict(f"{key} is on its way out, and nobody will tell us of its end")
             return
-        wanted = without(manifest, self._yielded[key]) if key in self._yielded else manifest
+        wanted = self._without_yielded(key, manifest, live)
         if live is not None:
             wanted = with_replicas_held(wanted, live)
         if live is None or not _is_as_wanted(live, wanted):
@@ -96,6 +100,16 @@ class Objects:
             live = await self._apply(key, wanted)
         if self._wanted.get(key) is manifest:
             self._settled[key] = (manifest, live.version)
+
+    def _without_yielded(self, key: Key, manifest: Manifest, live: LiveObject | None) -> Manifest:
+        """Return what others leave to us. Once they hold something else, all of it is worth another try."""
+        yielded = self._yielded.get(key)
+        if yielded is None:
+            return manifest
+        if live is None or held_by(yielded.managers, live.document) != yielded.held:
+            del self._yielded[key]
+            return manifest
+        return without(manifest, yielded.fields)
 
     async def _bring_role(self, manifest: Manifest) -> None:
         """Have the Role of a RoleBinding first: the API server takes no binding of one that does not exist."""
@@ -145,11 +159,13 @@ class Objects:
             held = f"{key}: {', '.join(conflict.fields)} is held by {', '.join(conflict.managers)}"
             message = f"{held}; delete the {key.kind}, and it is made anew at once"
             raise errors.FieldConflict(message, managers=conflict.managers, fields=conflict.fields) from conflict
-        fields = tuple(dict.fromkeys((*self._yielded.get(key, ()), *conflict.fields)))
+        before = self._yielded.get(key, NOTHING)
+        fields = tuple(dict.fromkeys((*before.fields, *conflict.fields)))
+        managers = tuple(dict.fromkeys((*before.managers, *conflict.managers)))
         answer = await self._writer.apply(without(manifest, fields), manager=names.GATEWAY_MANAGER)
         if (gateway := self._gateway.get(key)) is None:  # it is not wanted any more
             return answer
-        self._yielded[key] = fields
+        self._yielded[key] = Yielded(fields, managers, held_by(managers, msgspec.json.decode(answer)))
         holders = ", ".join(conflict.managers) or "another manager"
         message = f"{key}: {', '.join(conflict.fields)} is left to {holders}, which holds it"
         self._report(gateway, "FieldConflict", message)

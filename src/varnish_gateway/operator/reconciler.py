@@ -80,13 +80,26 @@ class Reconciler:
                 self._status_written.pop(key, None)
         if self._sources.class_key in batch.stated:
             self._add("finalizer", self._sources.class_key)
-        for key in batch.stated:
-            if key in self._hands.statuses:
-                self._add("status", key)
+        self._take_stated(batch)
         for key in batch.owned:
             self._take_owned(key)
-        for gateway in batch.pods & self.plans.keys():
+        for gateway in batch.reached & self.plans.keys():
             self._probe_soon(gateway)
+
+    def _take_stated(self, batch: Batch) -> None:
+        """Have statuses looked at that are stored otherwise now, or of objects that are others now."""
+        statuses = self._hands.statuses
+        for key, obj in batch.inputs.items():
+            if isinstance(obj, api.ListenerSet):
+                statuses.place(key)
+            elif isinstance(obj, api.Gateway) and key not in self.plans:
+                self._sweep(key)  # it became somebody else's, perhaps while we could not see it
+        if batch.is_released:
+            self._recall()
+            batch.stated.update(statuses.known)
+        for key in batch.stated:
+            if key in statuses or statuses.recall(key):
+                self._add("status", key)
 
     def _take_inputs(self, inputs: Mapping[Key, api.Object | None], delta: ir.Delta) -> None:
         for key, obj in inputs.items():
@@ -121,11 +134,8 @@ class Reconciler:
 
     def _recall(self) -> None:
         """Find out what was said before this operator began, and is not for us to say any more."""
-        self._hands.statuses.recall()
-        for gateway in {live.gateway for live in self._sources.live.values()}:
-            is_lost = gateway in self._sources.stated and gateway not in self.plans
-            if is_lost and gateway not in self._hands.statuses:
-                self._hands.statuses.want(gateway, None)
+        for key in self._sources.stated:
+            self._hands.statuses.recall(key)
 
     def _take_gateway(self, key: Key, gateway: api.Gateway) -> None:
         plan = self.plans[key]
@@ -201,9 +211,6 @@ class Reconciler:
                 self._add("routing", gateway)
         else:
             self._add("object", key)
-        owner = live.gateway if live is not None else self._hands.objects.gateway_of(key)
-        if key.kind == "Service" and owner in self.plans:
-            self._probe_soon(owner)
 
     def _probe_soon(self, gateway: Key) -> None:
         self._hands.prober.hurry(gateway)

@@ -24,6 +24,7 @@ from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.events import Reference
 from varnish_gateway.kube.reflector import Reflector
 from varnish_gateway.kube.resources import RESOURCES
+from varnish_gateway.kube.versions import is_newer
 from varnish_gateway.operator.live import LiveObject, decoder_of
 from varnish_gateway.operator.named import NOTHING, NamedMaps, maps_named_by
 from varnish_gateway.operator.pods import Pod, decode_pod
@@ -32,6 +33,8 @@ from varnish_gateway.translate.options import CONTROLLER
 
 STATED = (api.GatewayClass, api.Gateway, api.ListenerSet, api.HTTPRoute)
 """Kinds whose status we write."""
+TOLD = (api.Gateway, api.ListenerSet)
+"""Those of which the API server says who wrote it; in a route's status each controller has entries with its name."""
 READ = (api.GatewayClassParameters, api.ReferenceGrant, api.Secret, api.Service, api.Namespace)
 SELECTED: Mapping[type[api.Object], str] = {api.Secret: f"type={TLS_TYPE}"}
 FORMER: Mapping[type[api.Object], tuple[str, ...]] = {api.ReferenceGrant: ("v1beta1",)}
@@ -49,7 +52,7 @@ OWNED = (
 
 
 class Seen(NamedTuple):
-    """An object with a status, as it was last seen. ``is_told``: a ListenerSet whose status we wrote."""
+    """An object with a status, as it was last seen. ``is_told``: a Gateway or ListenerSet whose status we wrote."""
 
     obj: api.Object
     version: str
@@ -60,12 +63,16 @@ class Seen(NamedTuple):
 
 
 class Batch(Struct):
-    """What changed. ``owned`` and ``pods`` name the Gateways' objects and the Gateways with other pods."""
+    """What changed. ``owned`` are the Gateways' objects, ``reached`` the Gateways with other pods or another Service.
+
+    ``is_released``: a Gateway is not another operator's any more, so what is said of it may be ours to take back.
+    """
 
     inputs: dict[Key, api.Object | None] = field(default_factory=dict)
     stated: set[Key] = field(default_factory=set)
     owned: set[Key] = field(default_factory=set)
-    pods: set[Key] = field(default_factory=set)
+    reached: set[Key] = field(default_factory=set)
+    is_released: bool = False
 
 
 class _Metadata(Struct, rename="camel"):
@@ -106,6 +113,7 @@ class Sources:
         self._live_of: dict[Key, set[Key]] = {}  # by Gateway
         self.pods: dict[Key, dict[Key, Pod]] = {}  # by Gateway
         self._pods: dict[Key, Pod] = {}
+        self._others: set[Key] = set()  # Gateways of other operators of our name
         self._awaited: dict[Key, bool] = {}  # writes on their way, and whether the object ended meanwhile
         self._batch = Batch()
         self._wake = asyncio.Event()
@@ -218,7 +226,7 @@ class Sources:
                 status=bytes(envelope.status),
                 is_ending=metadata.deletion_timestamp is not None,
                 finalizers=metadata.finalizers,
-                is_told=kind is api.ListenerSet and _is_told(text),
+                is_told=kind in TOLD and _is_told(text),
             )
 
         return Reflector(self._client, RESOURCES[kind.kind], decode, self._take_stated)
@@ -247,6 +255,7 @@ class Sources:
                 self._batch.inputs[key] = None
             else:
                 self._keep_stated(key, seen)
+            self._note_whose(key)
         self._wake.set()
 
     def _keep_stated(self, key: Key, new: Seen) -> None:
@@ -261,6 +270,16 @@ class Sources:
             # Whoever deletes a Gateway wants its pods gone, also while finalizers hold the object.
             self._batch.inputs[key] = None if new.is_ending and key.kind == api.Gateway.kind else new.obj
 
+    def _note_whose(self, key: Key) -> None:
+        """Notice when Gateways cease to be another operator's."""
+        if key.kind == api.GatewayClass.kind:
+            concerned = {one for one in self.stated if one.kind == api.Gateway.kind} | self._others
+        else:
+            concerned = {key} if key.kind == api.Gateway.kind else set()
+        others = {one for one in concerned if self.is_of_another_operator(one)}
+        self._batch.is_released |= bool(self._others & (concerned - others))
+        self._others = self._others - concerned | others
+
     def _take_read(self, changes: dict[Key, api.Object | None]) -> None:
         self._batch.inputs.update(changes)
         self._wake.set()
@@ -272,6 +291,7 @@ class Sources:
 
     def _take_owned(self, changes: dict[Key, LiveObject | None]) -> None:
         for key, live in changes.items():
+            known = self.live.get(key)
             if live is None:
                 self._lose_live(key)
                 if key in self._awaited:
@@ -279,6 +299,8 @@ class Sources:
             elif not self._keep_newer(key, live):
                 continue
             self._batch.owned.add(key)
+            if key.kind == api.Service.kind:
+                self._batch.reached.update(one.gateway for one in (known, live) if one is not None)
         self._wake.set()
 
     def _keep_newer(self, key: Key, live: LiveObject) -> bool:
@@ -315,14 +337,9 @@ class Sources:
                 self._pods[key] = pod
                 self.pods.setdefault(pod.gateway, {})[key] = pod
             if before != pod:
-                self._batch.pods.update(seen.gateway for seen in (before, pod) if seen is not None)
+                self._batch.reached.update(seen.gateway for seen in (before, pod) if seen is not None)
         self._wake.set()
 
 
 def _is_told(text: bytes) -> bool:
     return any(one.manager == names.GATEWAY_MANAGER for one in _managed.decode(text).metadata.managed_fields)
-
-
-def is_newer(version: str, known: str) -> bool:
-    """Whether an object was stored later; resource versions of one kind can be compared."""
-    return not (version.isdigit() and known.isdigit()) or int(version) > int(known)

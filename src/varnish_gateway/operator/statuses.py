@@ -66,20 +66,29 @@ class Statuses:
 
     def want(self, key: Key, status: ir.Status | None) -> None:
         """Take in a status; None: there is nothing left that we have to say."""
-        is_set = isinstance(status, ir.ListenerSetStatus)
-        self._belonging.put(key, self._sources.gateway_of(key) if is_set else None)
         if status is None and key not in self._sources.stated:
             self._wanted.pop(key, None)
         else:
             self._wanted[key] = status
+        self.place(key)
 
-    def recall(self) -> None:
-        """Have taken back what is under our name at routes and ListenerSets of which there is nothing to say."""
-        ours = self._controller.encode()
-        for key, seen in self._sources.stated.items():
-            is_under_our_name = seen.is_told or (key.kind == "HTTPRoute" and ours in seen.status)
-            if is_under_our_name and key not in self._wanted:
-                self._wanted[key] = None
+    def place(self, key: Key) -> None:
+        """Note whose a ListenerSet is: it may be another Gateway's although there is nothing else to say of it."""
+        is_set = isinstance(self._wanted.get(key), ir.ListenerSetStatus)
+        self._belonging.put(key, self._sources.gateway_of(key) if is_set else None)
+
+    def recall(self, key: Key) -> bool:
+        """Have taken back what is under our name at an object of which there is nothing to say.
+
+        Return whether there is something: from an operator before us, or from a write whose answer never came.
+        """
+        seen = self._sources.stated.get(key)
+        if seen is None or key in self._wanted:
+            return False
+        is_under_our_name = seen.is_told or (key.kind == "HTTPRoute" and self._controller.encode() in seen.status)
+        if is_under_our_name:
+            self._wanted[key] = None
+        return is_under_our_name
 
     def about(self, gateway: Key) -> list[Key]:
         """Return what a verdict about a Gateway concerns: itself and its ListenerSets."""
@@ -128,7 +137,8 @@ class Statuses:
             answer = await self._writer.patch_status(key, patch, manager=names.ROUTE_MANAGER)
             ours = {"parents": [entry for entry in status["parents"] if self._is_ours(key, entry)]}
             self._written(key, answer, faults(ours), seen)
-        self._forget_withdrawn(key)
+        if wanted is None:
+            self._forget_withdrawn(key)
 
     async def _withdraw(self, key: Key, seen: Seen) -> None:
         """Take back what we said about an object that is not ours any more."""

@@ -2,18 +2,35 @@
 
 In:   a manifest, and the fields that another manager holds, as the API server writes them:
       ``.spec.replicas``, ``.spec.ports[port=80,protocol="TCP"].nodePort``.
-Out:  the manifest without them.
+Out:  the manifest without them, and what tells whether their managers hold something else by now.
 Pure.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
 _KEYED = re.compile(r"\[((?:\"(?:[^\"\\]|\\.)*\"|[^\]\"])*)\]")
 _PAIR = re.compile(r"(?P<name>[A-Za-z]+)=(?P<value>\"(?:[^\"\\]|\\.)*\"|[^,]*)")
+
+
+class Yielded(NamedTuple):
+    """Fields that were left to managers, and all that these held at that time."""
+
+    fields: tuple[str, ...]
+    managers: tuple[str, ...]
+    held: list[Any]
+
+
+NOTHING = Yielded((), (), [])
+
+
+def held_by(managers: Collection[str], document: Mapping[str, Any]) -> list[Any]:
+    """Return the fields of an object that managers hold, as the API server writes them."""
+    entries = document["metadata"].get("managedFields", ())
+    return [entry.get("fieldsV1") for entry in entries if entry["manager"] in managers]
 
 
 def without(manifest: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
