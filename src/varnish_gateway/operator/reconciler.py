@@ -151,7 +151,6 @@ class Reconciler:
         if plan is None:
             plan = self.plans[key] = self._plan(key)
             self._add("finalizer", self._sources.class_key)
-            self._sweep(key)  # what one of its name left, and this one may have no use for
         sockets = plan.sockets
         plan.take(changes)
         if not plan.sockets <= sockets:  # what the pods said was not about the new ones
@@ -172,8 +171,11 @@ class Reconciler:
 
     def _settle(self, key: Key, plan: Plan) -> None:
         """Make the Gateway's objects anew where that is needed."""
+        is_first = plan.objects is None
         changed = plan.settle()
         self._hands.objects.want(key, changed)
+        if is_first and plan.objects is not None:
+            self._sweep(key)  # what one of its name left, or was left alone as long as the class was at fault
         for one, manifest in changed.items():
             self._add("object", one)
             if manifest is None:
