@@ -41,6 +41,8 @@ from varnish_gateway.prometheus import family
 SHARDS_AT_ONCE = 16
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
+AHEAD_SECONDS = 5.0
+"""After which a shard that is ahead of its index is read again."""
 TOLD_PROBLEMS = 5
 CHECK_SECONDS = 1.0
 
@@ -196,11 +198,14 @@ class ClusterFeed:
             if retry is not None:
                 retry.cancel()
             self._tell(await self._configure(self._said))
+            later = asyncio.get_running_loop().call_later
             if self._problems:
-                retry = asyncio.get_running_loop().call_later(delay, self._news.set)
+                retry = later(delay, self._news.set)
                 delay = min(2 * delay, LAST_RETRY_SECONDS)
-            else:
-                delay = FIRST_RETRY_SECONDS
+                continue
+            delay = FIRST_RETRY_SECONDS
+            if self._shelf.is_ahead:
+                retry = later(AHEAD_SECONDS, self._news.set)
 
     async def _configure(self, said: GatewayMap | None) -> list[str]:
         """Take in what the ConfigMap says; return what stands against it."""
