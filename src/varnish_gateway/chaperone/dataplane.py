@@ -5,9 +5,9 @@ Out:  traffic. Each ``apply`` returns once its change serves, or with what stand
 
 One task does all the work in passes; a pass takes everything that was asked for since the
 last one, so bursts become one reload and the newest state wins. Whatever fails, the last
-good configuration goes on serving. What was refused is tried again when it changes; where
-the world is at fault it is tried again by itself. TLS in front has a task of its own, so that
-neither waits for the other.
+good configuration goes on serving. Where the world is at fault it is tried again soon; what was
+refused is tried again when it changes, and after a while, as it may have been the moment. TLS in
+front has a task of its own, so that neither waits for the other.
 """
 
 import asyncio
@@ -43,10 +43,11 @@ class DataPlane:
         self._layout = prepare(settings)
         self._admin = Admin(self._layout.secret)
         self._wanted = Wanted(settings.sockets, settings.extra_args)
-        self._installer = Installer(self._layout.ghost_config_path)
-        self._vcl = VclLoader(self._admin, self._layout.vcl_dir)
         self._work = asyncio.Event()
+        self._installer = Installer(self._layout.ghost_config_path, self._work.set)
+        self._vcl = VclLoader(self._admin, self._layout.vcl_dir, self._work.set)
         self.supervisor = Supervisor(settings, self._layout, self._admin, self.bus, self._work.set)
+        self._launches = 0  # of which the VCL knows
         self.front = Front(self._layout, self.bus, self._tell_readiness, settings.drain_seconds)
         self._resolver = Resolver(self._take_addresses)
         self._waiting: list[asyncio.Future[Outcome]] = []
@@ -190,6 +191,8 @@ class DataPlane:
         if self._passes is not None:
             self._passes.cancel()
             await asyncio.wait({self._passes})
+        self._vcl.close()
+        self._installer.close()
 
     async def _pass(self) -> Outcome:
         """Do whatever is needed for what is wanted now; what was good serves before anything else is tried."""
@@ -215,8 +218,7 @@ class DataPlane:
         standing = await self.supervisor.ensure(self._wanted.sockets, self._wanted.extra_args)
         if standing.problem is not None and standing.retry:
             self._retry.later(standing.problem)
-        if standing.is_new:
-            self._vcl.forget()
+        self._meet_varnishd()
         await self.supervisor.report_deaths()
         try:
             await self._serve_last_good()
@@ -224,9 +226,15 @@ class DataPlane:
             if self._wants_news and not self.supervisor.may_go_back:
                 return standing.problem  # news may be the cure
             standing = await self.supervisor.go_back(problem)
-            self._vcl.forget()
+            self._meet_varnishd()
             await self._serve_last_good()
         return standing.problem
+
+    def _meet_varnishd(self) -> None:
+        """Know that another varnishd holds no VCL."""
+        if self._launches != self.supervisor.launches:
+            self._launches = self.supervisor.launches
+            self._vcl.forget()
 
     async def _serve_last_good(self) -> None:
         """Where no worker runs, start one with what was good, if there is such; raise ChildExited if it can't."""
@@ -248,7 +256,7 @@ class DataPlane:
 
     async def _keep_worker(self) -> None:
         """Have a worker run; what it runs with is good."""
-        if not self.supervisor.child_running and not await self.supervisor.start_child():
+        if self.supervisor.child_running or not await self.supervisor.start_child():
             await self._installer.have_read(self.supervisor.reload_port)  # it may have begun before the last write
         self._vcl.accepted()
         self._installer.accepted()
