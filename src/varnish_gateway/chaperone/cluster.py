@@ -71,6 +71,7 @@ class ClusterFeed:
         self._client = client
         self._data_plane = data_plane
         self._last = LastGood(settings.work_dir / "last", f"{self._namespace}/{self._name}")
+        data_plane.keep_with(self._last.save)
         self._shelf = Shelf()
         self._pending = Pending()
         self._work = asyncio.Event()  # there is something to apply
@@ -288,13 +289,8 @@ class ClusterFeed:
                 continue
             change = self._pending.take()
             if change.tls is not None:
-                tasks.create_task(self._apply(Change(tls=change.tls)))
-            await self._apply(msgspec.structs.replace(change, tls=None))
-
-    async def _apply(self, change: Change) -> None:
-        await self._data_plane.apply(change)
-        if (in_force := self._data_plane.in_force) is not None:
-            self._last.save(in_force)
+                tasks.create_task(self._data_plane.apply(Change(tls=change.tls)))
+            await self._data_plane.apply(msgspec.structs.replace(change, tls=None))
 
     def _tell(self, problems: Iterable[str]) -> None:
         """Remember what stands against what the cluster says; publish it where it is news."""

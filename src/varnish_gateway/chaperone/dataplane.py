@@ -13,7 +13,7 @@ front has a task of its own, so that neither waits for the other.
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone import drain, events
@@ -48,12 +48,13 @@ class DataPlane:
         self._vcl = VclLoader(self._admin, self._layout.vcl_dir, self._work.set)
         self.supervisor = Supervisor(settings, self._layout, self._admin, self.bus, self._work.set)
         self._launches = 0  # of which the VCL knows
-        self.front = Front(self._layout, self.bus, self._tell_readiness, settings.drain_seconds)
+        self.front = Front(self._layout, self.bus, self._conclude, settings.drain_seconds)
         self._resolver = Resolver(self._take_addresses)
         self._waiting: list[asyncio.Future[Outcome]] = []
         self._passes: asyncio.Task[None] | None = None
         self._outcome = Outcome()
         self._retry = Retry(self.bus, self._work.set)
+        self._keep: Callable[[InForce], None] | None = None
         self._generation: str | None = None
         self._draining = False
         self._told = (False, False)
@@ -61,6 +62,10 @@ class DataPlane:
     @property
     def admin(self) -> Admin:
         return self._admin
+
+    def keep_with(self, keep: Callable[[InForce], None]) -> None:
+        """Have what is in force kept, by a call whenever it may have become another."""
+        self._keep = keep
 
     async def start(self) -> None:
         """Start varnishd; raise ChildExited if it can't be started as told."""
@@ -134,7 +139,7 @@ class DataPlane:
         """What was accepted last, None as long as nothing was."""
         if self._installer.good is None or self._vcl.good is None:
             return None
-        return InForce(self._vcl.good, self._installer.good, self._generation, self.front.in_force)
+        return InForce(self._vcl.good, self._installer.good, self._generation, self.front.good)
 
     @property
     def served(self) -> Served:
@@ -167,7 +172,7 @@ class DataPlane:
             waiting, self._waiting = self._waiting[:taken], self._waiting[taken:]
             if self._outcome.serves and self._vcl.active:
                 self._generation = generation
-            self._tell_readiness()
+            self._conclude()
             for done in waiting:
                 if not done.cancelled():
                     done.set_result(self._outcome)
@@ -334,6 +339,12 @@ class DataPlane:
         if not self.supervisor.child_running:
             return "varnishd's worker does not run"
         return self.front.unready_reason
+
+    def _conclude(self) -> None:
+        """Tell how it stands after a pass, or after one of the front, and have what is in force kept."""
+        self._tell_readiness()
+        if self._keep is not None and (in_force := self.in_force) is not None:
+            self._keep(in_force)
 
     def _tell_readiness(self) -> None:
         """Publish when readiness is another one, or what stands against the newest configuration came or went."""

@@ -401,3 +401,18 @@ async def test_after_a_lost_answer_what_is_refused_makes_ghost_read_what_was_goo
     assert not (await apply(plane, routing=routes("b"))).serves
     await apply(plane, routing=routes("unsound"))
     assert plane.supervisor.reloads[-2:] == ["unsound", "a"]
+
+
+async def test_what_got_well_by_itself_is_kept(plane):
+    kept = []
+    plane.keep_with(kept.append)
+    await apply(plane, vcl="one", routing=routes("a"))
+    assert kept[-1].vcl == "one"
+    plane.supervisor.lose_worker()
+    plane.supervisor.faults = [no_memory(), no_memory()]
+    assert not (await apply(plane, vcl="two", routing=routes("b"))).serves
+    await until_it_serves(plane, "two", "b")
+    async with asyncio.timeout(5):
+        while kept[-1].vcl != "two":
+            await asyncio.sleep(0.01)
+    assert kept[-1] == plane.in_force

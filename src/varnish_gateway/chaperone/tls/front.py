@@ -62,6 +62,8 @@ class Front:
         self.problems: Problems = ()
         self.in_force: Tls | None = None
         """What was accepted last as a whole."""
+        self.good: Tls | None = None
+        """What it takes to serve the same again after a restart; None as long as nothing was accepted."""
 
     # -- from outside ----------------------------------------------------------------------
 
@@ -218,7 +220,9 @@ class Front:
         if fault is not None and serving.plan.binds and not serving.running:
             raise fault
         if not problems:
-            self.in_force = tls
+            self.in_force = self.good = tls
+        elif serving.plan.binds:
+            self.good = serving.plan.tls
         return tuple(problems)
 
     async def _come_back(self) -> errors.ChildExited | None:
