@@ -320,6 +320,7 @@ async def test_a_configuration_is_tried_again_with_another_vcl(plane, together):
 @pytest.fixture
 def soon_forgiven(monkeypatch):
     monkeypatch.setattr(refused, "FIRST_SECONDS", 0.02)
+    monkeypatch.setattr(refused, "COSTLY_FIRST_SECONDS", 0.02)
 
 
 def told(plane, *kinds):
