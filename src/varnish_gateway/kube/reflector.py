@@ -92,12 +92,16 @@ class Reflector(Generic[T]):
         finally:
             self._metrics.objects[self.resource.kind] -= len(self._known)
 
-    def note(self, key: Key, version: str) -> None:
+    def note(self, key: Key, version: str) -> bool:
         """Take in what whoever we deliver to has from the answer to a write.
 
-        It is not delivered once more; should it end unseen, that is delivered.
+        It is not delivered once more; should it end unseen, that is delivered. Return False where it ended
+        already: we have seen all up to a later version, and it is not there.
         """
+        if key not in self._known and self._resume is not None and not is_newer(version, self._resume):
+            return False
         self._remember(key, version)
+        return True
 
     # -- what happens when something goes wrong ------------------------------------------------
 

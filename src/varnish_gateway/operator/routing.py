@@ -71,6 +71,8 @@ class Routing:
         beside = [(number, shard) for number, shard in wanted if not self._has_shard(shape, number, shard.hash, head)]
         await _together([self._apply_shard(shape, number, shard) for number, shard in beside])
         main = await self._stored(_key(shape, 0))
+        if main is not None:
+            plan.surplus.update(range(len(hashes), main.shards))  # also what another operator needed
         if main is None or (main.routing, main.index) != (first.hash, index):
             main = await self._apply(manifests.routing_map(shape, first.text, index, fresh), names.ROUTE_MANAGER)
         plan.recent.written(hashes)
@@ -87,7 +89,9 @@ class Routing:
             return
         manifest = manifests.config_map(shape, vcl, generation)
         manifest["metadata"]["uid"] = main.uid  # one that is gone meanwhile is not made anew, without its routing
-        await self._apply(manifest, names.GATEWAY_MANAGER)
+        live = await self._apply(manifest, names.GATEWAY_MANAGER)
+        if (live.routing, live.index) != (main.routing, main.index):
+            raise errors.Conflict("another operator wrote routing between two writes of ours")
 
     async def _apply_shard(self, shape: GatewayShape, number: int, shard: Shard) -> None:
         async with self._at_once:
@@ -104,6 +108,8 @@ class Routing:
                 answer = await self._writer.apply(manifest, manager=manager, metadata_only=routing is not None)
                 live = decode_map(answer) if routing is None else decode_shard(answer, routing)
                 self._sources.answered(key, live)
+            if not self._sources.is_watched(live):
+                live = structs.replace(live, head="")  # a label is missing
         except errors.FieldConflict as conflict:
             held = f"{key}: {', '.join(conflict.fields)} is held by {', '.join(conflict.managers)}"
             remedy = "delete the ConfigMap, and it is made anew at once"

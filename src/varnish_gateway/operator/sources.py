@@ -51,6 +51,10 @@ OWNED = (
 )
 
 
+NOTHING_LEFT = {"f:status": {}}
+"""What the API server has a manager hold that took a status back."""
+
+
 class Seen(NamedTuple):
     """An object with a status, as it was last seen. ``is_told``: a Gateway or ListenerSet whose status we wrote."""
 
@@ -88,6 +92,7 @@ class _Envelope(Struct):
 
 class _Manager(Struct):
     manager: str = ""
+    fields: dict[str, Any] = field(default_factory=dict, name="fieldsV1")
 
 
 class _ManagedMetadata(Struct, rename="camel"):
@@ -194,17 +199,23 @@ class Sources:
         finally:
             self._awaited.pop(key, None)
 
+    def is_watched(self, live: LiveObject) -> bool:
+        """Whether an object has our labels."""
+        return live.class_label == names.label_value(self.class_key.name)
+
     def answered(self, key: Key, live: LiveObject) -> None:
         """Take in an object as the API server returned it to us.
 
         One without our labels is not watched, so nobody would tell us of its end.
         """
         known = self.live.get(key)
-        is_watched = live.class_label == names.label_value(self.class_key.name)
-        if self._awaited.get(key) or not is_watched or (known and not is_newer(live.version, known.version)):
+        if self._awaited.get(key) or not self.is_watched(live) or (known and not is_newer(live.version, known.version)):
             return
-        self._keep_live(key, live)
-        self._owned_reflectors[key.kind].note(key, live.version)
+        if self._owned_reflectors[key.kind].note(key, live.version):
+            self._keep_live(key, live)
+        else:  # it ended before the answer came
+            self._batch.owned.add(key)
+            self._wake.set()
 
     def answered_status(self, key: Key, version: str, status: bytes) -> None:
         """Take in a status as the API server returned it from a write of ours."""
@@ -342,4 +353,5 @@ class Sources:
 
 
 def _is_told(text: bytes) -> bool:
-    return any(one.manager == names.GATEWAY_MANAGER for one in _managed.decode(text).metadata.managed_fields)
+    entries = _managed.decode(text).metadata.managed_fields
+    return any(one.manager == names.GATEWAY_MANAGER and one.fields != NOTHING_LEFT for one in entries)
