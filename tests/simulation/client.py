@@ -164,6 +164,7 @@ class SimulatedClient:
         await self._on_the_way()
         if self._may_write is not None and not self._may_write():
             raise errors.NotLeading("the lease is lost")
+        self._store.check_served(write.key.kind)
         before = self._store.version
         try:
             answer = do()
@@ -196,7 +197,7 @@ class SimulatedClient:
         store, selection = self._store, Selection.of(path)
         at, breaks = int(selection.query["resourceVersion"]), store.breaks
         end = now() + float(selection.query["timeoutSeconds"])
-        store.of_kind(selection.kind)  # or it is not served
+        store.check_served(selection.kind)
         yield []
         while store.breaks == breaks and selection.kind not in store.absent and now() < end:
             if not store.since(selection.kind, at):

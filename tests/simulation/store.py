@@ -76,23 +76,27 @@ class Store:
         self.breaks = 0
         self._uids = itertools.count(1)
         self._changes: dict[str, list[Change]] = defaultdict(list)  # by kind
+        self._unstated: set[Key] = set()  # whose status is a default that is not stored yet: the next write stores it
         self._owners: dict[Key, dict[Manager, frozenset[Path]]] = {}
         self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)  # by kind
 
     # -- reading ------------------------------------------------------------------------------
 
+    def check_served(self, kind: str) -> None:
+        """Raise NotFound where a kind is not served."""
+        if kind in self.absent:
+            raise _refused(errors.NotFound, 404, f"{kind} is not served")
+
     def get(self, key: Key) -> Document:
         """Return an object; raise NotFound."""
-        if key.kind in self.absent:
-            raise _refused(errors.NotFound, 404, f"{key.kind} is not served")
+        self.check_served(key.kind)
         if key not in self.documents:
             raise _refused(errors.NotFound, 404, f"{key} not found")
         return self.documents[key]
 
     def of_kind(self, kind: str) -> list[Document]:
         """Return all objects of a kind; raise NotFound where it is not served."""
-        if kind in self.absent:
-            raise _refused(errors.NotFound, 404, f"{kind} is not served")
+        self.check_served(kind)
         return [document for key, document in self.documents.items() if key.kind == kind]
 
     def since(self, kind: str, version: int) -> list[Change]:
@@ -201,7 +205,7 @@ class Store:
 
     def _meant(self, key: Key, document: Document, subresource: str) -> Document | None:
         """Return the object that a document is about, None for a new one; raise where it is another."""
-        self._check_served(key, document)
+        self._check_role(key, document)
         stored, metadata = self.documents.get(key), document["metadata"]
         if stored is None:
             if subresource:
@@ -214,7 +218,8 @@ class Store:
         _check_version(stored, metadata.get("resourceVersion", ""))
         return stored
 
-    def _check_served(self, key: Key, document: Document) -> None:
+    def _check_role(self, key: Key, document: Document) -> None:
+        """Raise where a binding is of a Role that is not there: who may not do all can't bind that."""
         ref = document.get("roleRef", {})
         if ref.get("kind") == "Role" and Key("Role", key.namespace, ref["name"]) not in self.documents:
             raise _refused(errors.NotFound, 404, f"{key}: there is no Role {ref['name']}")
@@ -233,8 +238,10 @@ class Store:
             self._begin(key, after)
         elif "generation" in metadata and _content(after) != _content(before):
             metadata["generation"] = before["metadata"]["generation"] + 1
-        if before == after and (owners is None or owners == self._owners[key]):
+        if before == after and key not in self._unstated:
             return before
+        if before is not None:
+            self._unstated.discard(key)
         if owners is not None:
             self._owners[key] = owners
         if before is not None and "deletionTimestamp" in metadata and not metadata.get("finalizers"):
@@ -252,12 +259,15 @@ class Store:
         new["metadata"] |= {"uid": f"uid-{number}", "creationTimestamp": _timestamp()}
         if _is_of_crd(key.kind) or key.kind in COUNTED:
             new["metadata"]["generation"] = 1
+        if key.kind in WAITING:
+            self._unstated.add(key)
         if key.kind == "Service":
             new["spec"]["clusterIPs"] = [f"10.0.{number // 250}.{number % 250}"]
 
     def _end(self, key: Key, last: Document, who: str) -> None:
         before = self.documents.pop(key)
         self._owners.pop(key, None)
+        self._unstated.discard(key)
         self.version += 1
         gone = {**last, "metadata": {**last["metadata"], "resourceVersion": str(self.version)}}
         self._tell(Change(self.version, "DELETED", key, before, gone, now(), who))
@@ -308,7 +318,7 @@ def _settle_conflicts(
     stated: dict[Path, Any], stored: Document, me: Manager, owners: dict[Manager, frozenset[Path]], *, force: bool
 ) -> None:
     """Take over from others what is stated otherwise; raise FieldConflict unless that is forced."""
-    different = {path for path, value in stated.items() if value != value_at(stored, path)}
+    different = {path for path, value in stated.items() if value not in ({}, value_at(stored, path))}
     held = {other: paths & different for other, paths in owners.items() if other != me and paths & different}
     if held and not force:
         fields = sorted("." + ".".join(path) for path in set().union(*held.values()))
