@@ -27,6 +27,9 @@ PROGRAMS = ("haproxy", "varnishadm", "varnishd", "varnishlog", "varnishncsa", "v
 BINARIES = (Path("/usr/bin"), Path("/usr/sbin"))
 SHARED = ("/dev", "/proc", "/tmp", str(TREE))
 ENTERED = "VGW_IMAGE_ROOT"
+STARTER = """#!/bin/sh
+exec chroot {root} /bin/sh -c 'cd "$0" && exec {path} "$@"' "$PWD" "$@"
+"""
 
 
 def main() -> int:
@@ -57,7 +60,7 @@ def _environment(root: Path) -> Mapping[str, str]:
     for program in PROGRAMS:
         starter = starters / program
         (path,) = (where / program for where in BINARIES if (root / where.relative_to("/") / program).exists())
-        starter.write_text(f'#!/bin/sh\nexec chroot {root} {path} "$@"\n')
+        starter.write_text(STARTER.format(root=root, path=path))
         starter.chmod(0o755)
     vmod = root / "opt" / "ghost" / "libvmod_ghost.so"
     return os.environ | {
