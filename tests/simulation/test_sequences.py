@@ -193,3 +193,24 @@ async def test_what_was_left_alone_while_a_class_was_at_fault_goes_when_it_is_we
     await rest(store, operator)
     assert scaler not in store.documents
     await assert_nothing_left_to_write(store, operator)
+
+
+@in_virtual_time
+async def test_what_ended_before_the_answer_to_its_creation_came_is_made_anew():
+    """Nor does a watch tell of it: everything was listed anew in between."""
+    store = cluster()
+    operator = Operator(store)
+    await rest(store, operator)
+    account = Key("ServiceAccount", HOME, G1.name)
+    operator.writing.hold(ANSWERS)
+    operator.reading.hold(account.kind)
+    store.put(gateway_named(G1))
+    await asyncio.sleep(SOON)
+    assert store.delete(account)
+    store.compact()
+    operator.reading.release(account.kind)
+    await asyncio.sleep(SOON)
+    operator.writing.release(ANSWERS)
+    await rest(store, operator)
+    assert account in store.documents
+    await assert_nothing_left_to_write(store, operator)
