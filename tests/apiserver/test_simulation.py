@@ -41,6 +41,10 @@ class Teller:
         options = {"manager": FIRST, "namespace": self.namespace, "subresource": "status"}
         await self._tell(self._client.patch(resource, name, patch, **options))
 
+    async def edit(self, kind: str, name: str, patch: Document) -> None:
+        """Change an object as ``kubectl edit`` does."""
+        await self._tell(self._client.patch(RESOURCES[kind], name, patch, manager=USER, namespace=self.namespace))
+
     async def delete(self, kind: str, name: str, **conditions: str) -> None:
         namespace = self.namespace if RESOURCES[kind].namespaced else ""
         await self._tell(self._client.delete(RESOURCES[kind], name, namespace=namespace, **conditions))
@@ -129,6 +133,21 @@ async def two_managers_share_an_object(teller: Teller) -> None:
     await teller.apply(config_map(teller.namespace, one="3"), SECOND)
     await teller.apply(config_map(teller.namespace), FIRST)
     await teller.apply(config_map(teller.namespace), SECOND)
+
+
+async def somebody_edits_what_is_managed(teller: Teller) -> None:
+    cm = config_map(teller.namespace, labels={"a": "1", "b": "1"}, one="1")
+    await teller.edit("ConfigMap", "cm", {"data": {"one": "1"}})
+    await teller.apply(cm, FIRST)
+    await teller.edit("ConfigMap", "cm", {"data": {"one": "1"}})
+    await teller.edit("ConfigMap", "cm", {"data": {"two": "2"}})
+    await teller.edit("ConfigMap", "cm", {"metadata": {"labels": None}})
+    await teller.apply(cm, FIRST)
+    await teller.edit("ConfigMap", "cm", {"data": {"one": "2"}})
+    await teller.apply(cm, FIRST)
+    await teller.edit("ConfigMap", "cm", {"data": {"one": None}})
+    await teller.apply(cm, FIRST)
+    await teller.edit("ConfigMap", "cm", {"metadata": {"resourceVersion": "1"}, "data": {"one": "3"}})
 
 
 async def only_the_object_that_is_meant_is_written(teller: Teller) -> None:
@@ -227,6 +246,7 @@ async def a_watch_tells_of_what_it_selects(teller: Teller) -> None:
 
 STORIES: tuple[Callable[[Teller], Awaitable[None]], ...] = (
     two_managers_share_an_object,
+    somebody_edits_what_is_managed,
     only_the_object_that_is_meant_is_written,
     an_object_has_one_controller,
     a_status_is_stated_and_taken_back,

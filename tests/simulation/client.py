@@ -39,9 +39,12 @@ class Delays(NamedTuple):
     lost: float = 0.01
 
 
-ANSWERS = "answers"
-"""What can be held back besides the news of a kind."""
 PROMPT = Delays(request=0.0001, news=0.0001, late_news=0.0001, lost=0.0)
+
+
+def answers_to(kind: str) -> str:
+    """Return what the answers to writes of a kind are called, for whoever holds them back."""
+    return f"answers to {kind}"
 
 
 class Write(NamedTuple):
@@ -95,12 +98,13 @@ class SimulatedClient:
 
     # -- for a test that needs one order of events ----------------------------------------------
 
-    def hold(self, what: str) -> None:
-        """Hold the news of a kind back, or the answers to writes, until they are released."""
-        self._held[what] = asyncio.Event()
+    def hold(self, *what: str) -> None:
+        """Hold the news of a kind back, or ``answers_to`` writes of a kind, until they are released."""
+        self._held.update((one, asyncio.Event()) for one in what)
 
-    def release(self, what: str) -> None:
-        self._held.pop(what).set()
+    def release(self, *what: str) -> None:
+        for one in what:
+            self._held.pop(one).set()
 
     async def _released(self, what: str) -> None:
         while what in self._held:
@@ -143,11 +147,12 @@ class SimulatedClient:
         namespace: str = "",
         subresource: str = "",
     ) -> bytes:
-        assert subresource == "status", "an operator patches nothing else"
         sent, key = copied(document), Key(resource.kind, namespace, name)
-        return _encode(
-            await self._written(Write("patch", key, sent), lambda: self._store.patch_status(key, sent, manager))
-        )
+
+        def write() -> Document:
+            return self._store.patch(key, sent, manager, subresource=subresource)
+
+        return _encode(await self._written(Write("patch", key, sent), write))
 
     async def delete(
         self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", version: str = ""
@@ -172,7 +177,7 @@ class SimulatedClient:
             if self._store.version != before:
                 self.writes.append(write)
             await self._on_the_way()
-        await self._released(ANSWERS)
+        await self._released(answers_to(write.key.kind))
         if self._chance.random() < self.delays.lost:
             raise errors.Unreachable("the answer was lost")
         return answer

@@ -95,6 +95,19 @@ def put(document: Document, path: Path, value: Any) -> None:
     document[path[-1]] = value
 
 
+def merged(document: Any, patch: Any) -> Any:
+    """Return a JSON merge patch applied: null removes, lists are replaced."""
+    if not isinstance(patch, dict):
+        return patch
+    new = dict(document) if isinstance(document, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            new.pop(name, None)
+        else:
+            new[name] = merged(new.get(name), value)
+    return new
+
+
 def drop(document: Document, paths: Iterable[Path]) -> None:
     """Remove fields in place, and what is empty then."""
     for path in paths:

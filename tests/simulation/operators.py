@@ -26,8 +26,8 @@ from varnish_gateway.operator.settings import Settings
 REST_SECONDS, PATIENCE_SECONDS = 30, 400
 """How long nothing happens before all is said to be at rest, and how long that is waited for."""
 ANSWER_SECONDS = 0.3
-SILENT = "silent"
-"""A pod with that in its name does not answer."""
+SILENT, FAILING = "silent", "failing"
+"""A pod with that in its name does not answer, or has a problem."""
 
 
 class Turn:
@@ -77,6 +77,7 @@ class Pods:
             generation=stored["metadata"].get("annotations", {}).get(names.GENERATION),
             sockets=tuple(listener.socket for listener in routing.listeners),
             up_to_date=True,
+            problems=("there is no space left",) if FAILING in pod.name else (),
         )
 
 

@@ -37,7 +37,7 @@ PER_SHARD = 2
 """A few routes make many shards."""
 CONTROLLER_SECONDS = 2.0
 """How long the garbage collector and the load balancer may take."""
-SHOWN_CHANGES, SHOWN_WRITES, SHOWN_HISTORY, SHOWN_CHARACTERS = 15, 8, 6, 600
+SHOWN_CHANGES, SHOWN_WRITES, SHOWN_HISTORY, SHOWN_CHARACTERS = 15, 8, 6, 1000
 
 
 class Run(NamedTuple):
@@ -152,14 +152,16 @@ def _report(seed: int, run: Run) -> str:
 
 def _told(write: Write, run: Run) -> Iterator[str]:
     """Yield a write, what was stored before, and how that came about."""
-    part = "status" if "status" in write.document else "metadata"
-    yield f"  {write.verb} {write.key}: {_short(write.document.get(part))}"
-    yield f"    stored: {_short(run.before.get(write.key, {}).get(part))}"
+    yield f"  {write.verb} {write.key}: {_short(write.document)}"
+    yield f"    stored: {_short({part: run.before.get(write.key, {}).get(part) for part in write.document})}"
     for change in [one for one in run.store.changes if one.key == write.key][-SHOWN_HISTORY:]:
         uid = change.after["metadata"]["uid"]
         yield f"    {change.when:.3f} {change.type} version {change.version} of {uid} by {change.who}"
 
 
-def _short(value: object) -> str:
-    text = json.dumps(value)
+def _short(document: Document) -> str:
+    """Return a document without what is known already, and not too long."""
+    metadata = {name: value for name, value in (document.get("metadata") or {}).items() if name != "managedFields"}
+    parts = {name: value for name, value in document.items() if name not in ("apiVersion", "kind")}
+    text = json.dumps(parts | {"metadata": metadata})
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
-from simulation.fields import Document, Path, copied, drop, keyed, leaves, listed, put, told, value_at
+from simulation.fields import Document, Path, copied, drop, keyed, leaves, listed, merged, put, told, value_at
 from simulation.virtualtime import now
 from varnish_gateway import errors
 from varnish_gateway.api import Key
@@ -186,12 +186,19 @@ class Store:
         owners[me] = frozenset(stated)
         return self._keep(key, listed(new), manager, {one: paths for one, paths in owners.items() if paths})
 
-    def patch_status(self, key: Key, patch: Document, manager: str) -> Document:
-        """Put a status in place of the one that is stored: a merge patch of the subresource."""
+    def patch(self, key: Key, patch: Document, manager: str, *, subresource: str = "") -> Document:
+        """JSON merge patch, as ``kubectl edit`` sends it too: what is changed is the manager's from then on."""
         stored = self.get(key)
-        _check_version(stored, patch["metadata"].get("resourceVersion", ""))
-        owners = {**self._owners[key], Manager(manager, "Update", "status"): frozenset({("status",)})}
-        return self._keep(key, {**copied(stored), "status": copied(patch["status"])}, manager, owners)
+        _check_version(stored, patch.get("metadata", {}).get("resourceVersion", ""))
+        new = copied(merged(stored, {name: patch[name] for name in patch if name != "metadata"}))
+        if not subresource:
+            new["metadata"] = merged(stored["metadata"], patch.get("metadata", {}))
+        before, after = dict(leaves(keyed(stored))), dict(leaves(keyed(new)))
+        changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
+        me = Manager(manager, "Update", subresource)
+        owners = {one: paths - changed for one, paths in self._owners[key].items()}
+        owners[me] = owners.get(me, frozenset()) | (changed & after.keys())
+        return self._keep(key, new, manager, {one: paths for one, paths in owners.items() if paths})
 
     def remove(self, key: Key, conditions: Preconditions, who: str) -> None:
         """Delete an object if it is the one that is meant."""

@@ -4,17 +4,19 @@ Each is exact: what is late is held back until the moment that matters.
 """
 
 import asyncio
+import json
 
 import pytest
 
 from apiserver.operators import gateway, listener_set, route
-from simulation.client import ANSWERS
+from simulation.client import answers_to
 from simulation.documents import BACKEND, HOME, OTHERS, OURS, STRANGERS, Document, basics, class_parameters, pod
 from simulation.operators import Operator, at_rest
 from simulation.store import Store
 from simulation.virtualtime import in_virtual_time
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
+from varnish_gateway.operator.sources import OWNED
 
 G1, G2 = Key("Gateway", HOME, "g1"), Key("Gateway", HOME, "g2")
 R1 = Key("HTTPRoute", HOME, "r1")
@@ -38,17 +40,17 @@ async def rest(store: Store, *operators: Operator) -> None:
     assert [bug for one in operators for bug in one.bugs] == []
 
 
-async def assert_nothing_left_to_write(store: Store, *operators: Operator) -> None:
+async def assert_nothing_left_to_write(store: Store, *operators: Operator, class_name: str = OURS) -> None:
     for one in operators:
         await one.stop()
-    fresh = Operator(store)
+    fresh = Operator(store, class_name=class_name)
     await rest(store, fresh)
     assert fresh.writing.writes == []
     await fresh.stop()
 
 
-def gateway_named(key: Key, class_name: str = OURS) -> Document:
-    return gateway(HOME, key.name, class_name, allowedListeners={"namespaces": {"from": "All"}})
+def gateway_named(key: Key, class_name: str = OURS, port: int = 80) -> Document:
+    return gateway(HOME, key.name, class_name, ports=(port,), allowedListeners={"namespaces": {"from": "All"}})
 
 
 def route_r1() -> Document:
@@ -65,6 +67,11 @@ def condition(store: Store, key: Key, type_: str) -> Document:
     return next(one for one in store.documents[key]["status"]["conditions"] if one["type"] == type_)
 
 
+def sockets_in(store: Store, key: Key) -> list[str]:
+    """Return the sockets of the listeners in a Gateway's ConfigMap."""
+    return [one["socket"] for one in json.loads(store.documents[key]["data"][names.ROUTING])["listeners"]]
+
+
 def generated(store: Store) -> dict[Key, Document]:
     return {
         key: document
@@ -78,13 +85,13 @@ async def test_a_status_is_taken_back_that_was_being_written_when_its_gateway_we
     store = cluster(gateway_named(G1))
     operator = Operator(store)
     await rest(store, operator)
-    operator.writing.hold(ANSWERS)
+    operator.writing.hold(answers_to(R1.kind))
     store.put(route_r1())
     await asyncio.sleep(SOON)
     assert parents(store) == ["g1"], "it is written, and the answer is on its way"
     store.delete(G1)
     await asyncio.sleep(SOON)
-    operator.writing.release(ANSWERS)
+    operator.writing.release(answers_to(R1.kind))
     await rest(store, operator)
     assert parents(store) == []
     await assert_nothing_left_to_write(store, operator)
@@ -202,7 +209,7 @@ async def test_what_ended_before_the_answer_to_its_creation_came_is_made_anew():
     operator = Operator(store)
     await rest(store, operator)
     account = Key("ServiceAccount", HOME, G1.name)
-    operator.writing.hold(ANSWERS)
+    operator.writing.hold(answers_to(account.kind))
     operator.reading.hold(account.kind)
     store.put(gateway_named(G1))
     await asyncio.sleep(SOON)
@@ -210,7 +217,31 @@ async def test_what_ended_before_the_answer_to_its_creation_came_is_made_anew():
     store.compact()
     operator.reading.release(account.kind)
     await asyncio.sleep(SOON)
-    operator.writing.release(ANSWERS)
+    operator.writing.release(answers_to(account.kind))
     await rest(store, operator)
     assert account in store.documents
     await assert_nothing_left_to_write(store, operator)
+
+
+@in_virtual_time
+async def test_routing_that_another_operator_wrote_between_two_writes_of_ours_is_noticed():
+    """A Gateway goes from one operator to another, and the one before hears of nothing but the new routing."""
+    store = cluster(gateway_named(G1, port=80))
+    before, after = Operator(store), Operator(store, class_name=OTHERS)
+    await rest(store, before, after)
+    routing = Key("ConfigMap", HOME, names.config_map(G1.name))
+    late = {G1.kind, *OWNED} - {routing.kind}
+    before.reading.hold(*late)
+    after.reading.hold(routing.kind)
+    after.writing.hold(answers_to(routing.kind))
+    store.put(gateway_named(G1, OTHERS, port=8080))
+    await asyncio.sleep(SOON)
+    assert sockets_in(store, routing) == ["http-80"], "the one before has it as it was again"
+    before.reading.hold(routing.kind)
+    after.writing.release(answers_to(routing.kind))
+    await asyncio.sleep(SOON)
+    before.reading.release(*late, routing.kind)
+    after.reading.release(routing.kind)
+    await rest(store, before, after)
+    assert sockets_in(store, routing) == ["http-8080"]
+    await assert_nothing_left_to_write(store, before, after, class_name=OTHERS)

@@ -27,7 +27,7 @@ from simulation.documents import (
     pod,
     with_parents,
 )
-from simulation.operators import SILENT, Turn
+from simulation.operators import FAILING, SILENT, Turn
 from simulation.store import Store, key_of
 from simulation.virtualtime import now
 from varnish_gateway.api import Key
@@ -37,7 +37,9 @@ GATEWAYS = ("g1", "g2")
 SETS = ("s1", "s2")
 ROUTES = tuple(f"r{number}" for number in range(14))
 MAPS = ("vcl", "vcl-2")
+EDITOR = "kubectl-edit"
 PORTS = ((80,), (80, 8080), (8080,))
+SIZES: tuple[Document, ...] = ({"replicas": 1}, {"replicas": 2}, {"autoscaling": {"maxReplicas": 3}})
 OPTIONAL = ("Gateway", "HTTPRoute", "ListenerSet", "ReferenceGrant")
 """Kinds that are not served for a while."""
 
@@ -73,6 +75,8 @@ class Turbulence:
             self._toggle_grant: 1,
             self._toggle_pod: 1,
             self._drop_generated: 2,
+            self._unlabel_generated: 1,
+            self._scale: 1,
             self._hand_over: 1,
             self._toggle_kind: 1,
             self._break_watches: 1,
@@ -104,8 +108,10 @@ class Turbulence:
 
     def _some_gateway(self) -> Document:
         class_name = self._chance.choice((OURS, OURS, OURS, OURS, OTHERS, OTHERS, STRANGERS))
-        allowed = {"allowedListeners": {"namespaces": {"from": "All"}}}
-        return gateway(HOME, self._chance.choice(GATEWAYS), class_name, ports=self._chance.choice(PORTS), **allowed)
+        more: Document = {"allowedListeners": {"namespaces": {"from": "All"}}}
+        if self._chance.random() < 0.3:
+            more["infrastructure"] = {"labels": {"edition": self._chance.choice("12")}}
+        return gateway(HOME, self._chance.choice(GATEWAYS), class_name, ports=self._chance.choice(PORTS), **more)
 
     def _put_gateway(self) -> str:
         return self._put(self._some_gateway())
@@ -168,8 +174,8 @@ class Turbulence:
         return self._drop(Key("GatewayClass", "", self._chance.choice((OURS, OTHERS))))
 
     def _put_parameters(self) -> str:
-        vcl, replicas = self._chance.choice((*MAPS, None)), self._chance.choice((1, 2))
-        return f"{self._put(class_parameters(vcl, replicas=replicas))} with {vcl} and {replicas} replicas"
+        vcl, size = self._chance.choice((*MAPS, None)), self._chance.choice(SIZES)
+        return f"{self._put(class_parameters(vcl, **size))} with {vcl} and {size}"
 
     def _drop_parameters(self) -> str:
         return self._drop(Key("GatewayClassParameters", "", OURS))
@@ -195,16 +201,36 @@ class Turbulence:
 
     def _toggle_pod(self) -> str:
         gateway_name, class_name = self._chance.choice(GATEWAYS), self._chance.choice((OURS, OTHERS))
-        habit = self._chance.choice((SILENT, "telling", "telling"))
+        habit = self._chance.choice((SILENT, FAILING, "telling", "telling"))
         return self._toggle(pod(f"{gateway_name}-{class_name}-{habit}", gateway_name, class_name))
 
+    # -- what others do to what is generated ----------------------------------------------------
+
     def _drop_generated(self) -> str:
+        key = self._some_generated()
+        return self._drop(key) if key else "there is none"
+
+    def _unlabel_generated(self) -> str:
+        """Have an object of ours look like nobody's."""
+        key = self._some_generated()
+        if key:
+            self._store.patch(key, {"metadata": {"labels": None}}, EDITOR)
+        return str(key)
+
+    def _scale(self) -> str:
+        """Have as many pods as somebody else wants: the field is theirs from then on."""
+        key = Key("Deployment", HOME, self._chance.choice(GATEWAYS))
+        if key in self._store.documents:
+            self._store.patch(key, {"spec": {"replicas": self._chance.randint(1, 5)}}, EDITOR)
+        return str(key)
+
+    def _some_generated(self) -> Key | None:
         generated = [
             key
             for key, document in self._store.documents.items()
             if names.MANAGED_BY_LABEL in document["metadata"].get("labels", {}) and key.kind != "Pod"
         ]
-        return self._drop(self._chance.choice(generated)) if generated else "there is none"
+        return self._chance.choice(generated) if generated else None
 
     # -- what happens to an API server --------------------------------------------------------
 
