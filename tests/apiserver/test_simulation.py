@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from apiserver.operators import gateway, gateway_class, listener_set, route
+from apiserver.operators import gateway, gateway_class, listener_set, parameters, route
 from simulation.client import SimulatedClient
 from simulation.store import Store
 from varnish_gateway import errors
@@ -201,6 +201,15 @@ async def a_spec_has_generations(teller: Teller) -> None:
     await teller.apply(changed(gateway(teller.namespace, "gw", "c", ports=(8080,)), labels={"a": "2"}))
 
 
+async def defaults_go_with_what_they_belong_to(teller: Teller) -> None:
+    name = f"parameters-of-{teller.namespace}"
+    await teller.apply(parameters(name, autoscaling={"maxReplicas": 3}))
+    await teller.apply(parameters(name, replicas=2))
+    await teller.apply(parameters(name, autoscaling={"minReplicas": 2, "maxReplicas": 3}))
+    await teller.apply(parameters(name, autoscaling={"maxReplicas": 3}))
+    await teller.delete("GatewayClassParameters", name)
+
+
 async def the_status_of_a_route_is_patched_as_it_was_seen(teller: Teller) -> None:
     parent = {
         "parentRef": {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "gw"},
@@ -251,6 +260,7 @@ STORIES: tuple[Callable[[Teller], Awaitable[None]], ...] = (
     an_object_has_one_controller,
     a_status_is_stated_and_taken_back,
     a_spec_has_generations,
+    defaults_go_with_what_they_belong_to,
     the_status_of_a_route_is_patched_as_it_was_seen,
     a_finalizer_holds_a_class,
     a_watch_tells_of_what_it_selects,

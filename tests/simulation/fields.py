@@ -6,7 +6,7 @@ Out:  documents in *keyed* form, in which a list whose elements have a name is a
 Pure. A list that is not in KEYED is one value, as most are to the API server.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -108,10 +108,16 @@ def merged(document: Any, patch: Any) -> Any:
     return new
 
 
-def drop(document: Document, paths: Iterable[Path]) -> None:
-    """Remove fields in place, and what is empty then."""
+def drop(document: Document, paths: Iterable[Path], kept: Collection[Path]) -> None:
+    """Remove fields in place, and what is empty then.
+
+    A part of which nothing is to be kept goes as a whole, with the defaults in it.
+    """
     for path in paths:
-        _drop(document, path)
+        whole = path
+        while len(whole) > 2 and not any(one[: len(whole) - 1] == whole[:-1] for one in kept):
+            whole = whole[:-1]
+        _drop(document, whole)
 
 
 def _drop(document: Document, path: Path) -> None:

@@ -179,8 +179,8 @@ class Store:
         me, owners = Manager(manager, "Apply", subresource), dict(self._owners.get(key, {}))
         stated = {path: value for path, value in leaves(keyed(document)) if (path[0] == "status") == bool(subresource)}
         _settle_conflicts(stated, new, me, owners, force=force)
-        others = {path for other, paths in owners.items() if other != me for path in paths}
-        drop(new, owners.get(me, frozenset()) - stated.keys() - others)
+        kept = stated.keys() | {path for other, paths in owners.items() if other != me for path in paths}
+        drop(new, owners.get(me, frozenset()) - kept, kept)
         for path, value in stated.items():
             put(new, path, value)
         owners[me] = frozenset(stated)
