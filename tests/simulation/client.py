@@ -157,12 +157,9 @@ class SimulatedClient:
     async def delete(
         self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", version: str = ""
     ) -> None:
-        key = Key(resource.kind, namespace, name)
-        if key not in self._store.documents:
-            await self._on_the_way()
-            return
-        conditions = Preconditions(uid, version)
-        await self._written(Write("delete", key, {}), lambda: self._store.remove(key, conditions, "operator"))
+        key, conditions = Key(resource.kind, namespace, name), Preconditions(uid, version)
+        with contextlib.suppress(errors.NotFound):
+            await self._written(Write("delete", key, {}), lambda: self._store.remove(key, conditions, "operator"))
 
     async def _written(self, write: Write, do: Callable[[], Any]) -> Any:
         """Do it after a while, if we still may then; return the answer, if it arrives."""
@@ -177,7 +174,7 @@ class SimulatedClient:
             if self._store.version != before:
                 self.writes.append(write)
             await self._on_the_way()
-        await self._released(answers_to(write.key.kind))
+            await self._released(answers_to(write.key.kind))
         if self._chance.random() < self.delays.lost:
             raise errors.Unreachable("the answer was lost")
         return answer

@@ -141,7 +141,8 @@ async def _rest(store: Store, operators: list[Operator]) -> list[str]:
 
 
 def _report(seed: int, run: Run) -> str:
-    lines = [f"seed {seed}; the last changes were:", *(f"  {line}" for line in run.log[-SHOWN_CHANGES:])]
+    lines = [f"seed {seed}, which `python -m simulation {seed}` runs again; the last changes were:"]
+    lines += [f"  {line}" for line in run.log[-SHOWN_CHANGES:]]
     lines += run.problems
     if run.writes:
         lines.append("at rest; operators that began then wrote:")
@@ -152,8 +153,9 @@ def _report(seed: int, run: Run) -> str:
 
 def _told(write: Write, run: Run) -> Iterator[str]:
     """Yield a write, what was stored before, and how that came about."""
+    stored = run.before.get(write.key, {})
     yield f"  {write.verb} {write.key}: {_short(write.document)}"
-    yield f"    stored: {_short({part: run.before.get(write.key, {}).get(part) for part in write.document})}"
+    yield f"    stored: {_short({part: stored.get(part) for part in write.document or stored})}"
     for change in [one for one in run.store.changes if one.key == write.key][-SHOWN_HISTORY:]:
         uid = change.after["metadata"]["uid"]
         yield f"    {change.when:.3f} {change.type} version {change.version} of {uid} by {change.who}"

@@ -344,7 +344,7 @@ def _managed_fields(owners: dict[Manager, frozenset[Path]]) -> list[Document]:
     ]
 
 
-# -- what CRDs add -------------------------------------------------------------------------------
+# -- what is added to documents -------------------------------------------------------------------------------
 
 
 @cache
@@ -357,13 +357,15 @@ def _is_of_crd(kind: str) -> bool:
 
 
 def _completed(kind: str, document: Document) -> Document:
-    """Return a document with the defaults of its CRD; raise where the CRD does not take it."""
+    """Return a document with its defaults, of those that matter; raise where its CRD does not take it."""
     status = document.get("status")
     plain = copied({name: value for name, value in document.items() if name != "status"})
     if _is_of_crd(kind):
         schema = _catalogue().find(document["apiVersion"], kind)
         if schema is not None and (problems := schema.check(plain)):
             raise _refused(errors.Invalid, 422, f"{kind}: {problems}")
+    if kind == "Deployment":
+        plain["spec"].setdefault("replicas", 1)
     if not status and kind in WAITING:
         status = {"conditions": [_waiting(type_) for type_ in WAITING[kind]]}
     return plain | ({"status": status} if status is not None else {})

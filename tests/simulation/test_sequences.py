@@ -22,6 +22,7 @@ G1, G2 = Key("Gateway", HOME, "g1"), Key("Gateway", HOME, "g2")
 R1 = Key("HTTPRoute", HOME, "r1")
 S1 = Key("ListenerSet", HOME, "s1")
 PARAMETERS = Key("GatewayClassParameters", "", OURS)
+EDITOR = "kubectl-edit"
 SOON = 1.0
 """Within that, in seconds, everybody hears of everything and acts on it, unless it is held back."""
 
@@ -245,3 +246,37 @@ async def test_routing_that_another_operator_wrote_between_two_writes_of_ours_is
     await rest(store, before, after)
     assert sockets_in(store, routing) == ["http-8080"]
     await assert_nothing_left_to_write(store, before, after, class_name=OTHERS)
+
+
+@in_virtual_time
+async def test_labels_that_are_missing_are_seen_also_where_routing_is_written_first():
+    store = cluster(gateway_named(G1))
+    operator = Operator(store)
+    await rest(store, operator)
+    routing = Key("ConfigMap", HOME, names.config_map(G1.name))
+    labels = store.documents[routing]["metadata"]["labels"]
+    operator.turn.give(leads=False)
+    store.patch(routing, {"metadata": {"labels": None}}, EDITOR)
+    store.put(route_r1())
+    await asyncio.sleep(SOON)
+    operator.turn.give(leads=True)
+    await rest(store, operator)
+    assert store.documents[routing]["metadata"].get("labels") == labels
+    await assert_nothing_left_to_write(store, operator)
+
+
+@in_virtual_time
+async def test_what_is_made_anew_in_the_place_of_an_object_that_others_had_changed_is_whole():
+    """It ends after it was found that others hold a field, and before all but that field is applied."""
+    store = cluster(gateway_named(G1), class_parameters("vcl", replicas=2))
+    operator = Operator(store)
+    await rest(store, operator)
+    deployment = Key("Deployment", HOME, G1.name)
+    operator.writing.hold(answers_to(deployment.kind))
+    store.patch(deployment, {"spec": {"replicas": 5}}, EDITOR)
+    await asyncio.sleep(SOON)
+    store.delete(deployment)
+    operator.writing.release(answers_to(deployment.kind))
+    await rest(store, operator)
+    assert store.documents[deployment]["spec"]["replicas"] == 2
+    await assert_nothing_left_to_write(store, operator)
