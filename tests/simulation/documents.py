@@ -1,7 +1,9 @@
 """What operators work on in a simulation, besides what tests/apiserver has."""
 
+from functools import cache
 from typing import Any
 
+import certificates
 from apiserver.mixture import user_vcl
 from apiserver.operators import gateway_class, parameters, reference_grant, service
 from varnish_gateway.emit import names
@@ -9,6 +11,7 @@ from varnish_gateway.emit import names
 HOME, AWAY = "home", "away"
 BACKEND = "web"
 """The Service to which routes lead; there is one in each of the two namespaces."""
+CERTIFICATE = "certificate"
 OURS, OTHERS, STRANGERS = "varnish", "other", "foreign"
 """Classes: of the operator that is looked at, of another operator of ours, and of somebody else's controller."""
 Document = dict[str, Any]
@@ -48,6 +51,27 @@ def with_parents(made: Document, *parents: tuple[str, str]) -> Document:
     """Return a route with other parents: kinds and names."""
     made["spec"]["parentRefs"] = [{"kind": kind, "name": name} for kind, name in parents]
     return made
+
+
+def https() -> Document:
+    """Return a listener with TLS."""
+    return {
+        "name": "https",
+        "port": 443,
+        "protocol": "HTTPS",
+        "tls": {"certificateRefs": [{"name": CERTIFICATE}]},
+        "allowedRoutes": {"namespaces": {"from": "All"}},
+    }
+
+
+@cache
+def _issued(host: str) -> certificates.Issued:
+    return certificates.authority("root").issue(host)
+
+
+def certificate(host: str) -> Document:
+    """Return the Secret that listeners with TLS name, with a certificate for a host."""
+    return _issued(host).secret(HOME, CERTIFICATE)
 
 
 def pod(name: str, gateway: str, class_name: str) -> Document:

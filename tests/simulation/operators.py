@@ -7,6 +7,7 @@ Everything is the operator's own code but its client, its election, what it asks
 
 import asyncio
 import random
+from base64 import b64decode
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -67,13 +68,16 @@ class Pods:
         return {pod.name: self._answer(pod) for pod in asked}
 
     def _answer(self, pod: Pod) -> Report | str:
-        stored = self._store.documents.get(Key("ConfigMap", pod.gateway.namespace, names.config_map(pod.gateway.name)))
-        if SILENT in pod.name or stored is None:
-            return "no answer"
+        namespace, name = pod.gateway.namespace, pod.gateway.name
+        stored = self._store.documents.get(Key("ConfigMap", namespace, names.config_map(name)), {})
         data = stored.get("data", {})
-        routing = msgspec.json.decode(data.get(names.ROUTING, "{}"), type=wire.Routing)
+        if SILENT in pod.name or names.ROUTING not in data:
+            return "no answer"
+        sealed = self._store.documents.get(Key("Secret", namespace, names.secret(name)), {}).get("data", {})
+        routing = msgspec.json.decode(data[names.ROUTING], type=wire.Routing)
         return Report(
             vcl=content_hash(data[names.MAIN_VCL].encode()) if names.MAIN_VCL in data else None,
+            tls=content_hash(b64decode(sealed[names.TLS])) if names.TLS in sealed else None,
             generation=stored["metadata"].get("annotations", {}).get(names.GENERATION),
             sockets=tuple(listener.socket for listener in routing.listeners),
             up_to_date=True,

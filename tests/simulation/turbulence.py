@@ -1,9 +1,9 @@
 """Changes of all kinds to a simulated cluster, by chance.
 
 In:   a Store, and a source of chance. The same chance makes the same changes.
-Out:  Gateways, ListenerSets, routes, classes, parameters, user VCL, Services and pods made, changed, deleted and made
-      anew within moments; generated objects deleted; watches broken, history forgotten, kinds taken away; the lead
-      handed over. ``log`` says what was done and when.
+Out:  Gateways, ListenerSets, routes, classes, parameters, user VCL, certificates, Services and pods made, changed,
+      deleted and made anew within moments; generated objects deleted and edited; watches broken, history forgotten,
+      kinds taken away; the lead handed over. ``log`` says what was done and when.
 
 There are few names, so that what is deleted is often made anew before everybody has heard of its end.
 """
@@ -16,14 +16,17 @@ from apiserver.operators import gateway, listener_set, reference_grant, route, s
 from simulation.documents import (
     AWAY,
     BACKEND,
+    CERTIFICATE,
     HOME,
     OTHERS,
     OURS,
     STRANGERS,
     Document,
     basics,
+    certificate,
     class_named,
     class_parameters,
+    https,
     pod,
     with_parents,
 )
@@ -70,6 +73,8 @@ class Turbulence:
             self._drop_parameters: 1,
             self._put_vcl: 1,
             self._drop_vcl: 1,
+            self._put_certificate: 1,
+            self._drop_certificate: 1,
             self._put_service: 1,
             self._drop_service: 1,
             self._toggle_grant: 1,
@@ -111,7 +116,10 @@ class Turbulence:
         more: Document = {"allowedListeners": {"namespaces": {"from": "All"}}}
         if self._chance.random() < 0.3:
             more["infrastructure"] = {"labels": {"edition": self._chance.choice("12")}}
-        return gateway(HOME, self._chance.choice(GATEWAYS), class_name, ports=self._chance.choice(PORTS), **more)
+        made = gateway(HOME, self._chance.choice(GATEWAYS), class_name, ports=self._chance.choice(PORTS), **more)
+        if self._chance.random() < 0.3:
+            made["spec"]["listeners"].append(https())
+        return made
 
     def _put_gateway(self) -> str:
         return self._put(self._some_gateway())
@@ -188,7 +196,14 @@ class Turbulence:
     def _drop_vcl(self) -> str:
         return self._drop(Key("ConfigMap", HOME, self._chance.choice(MAPS)))
 
-    # -- what routes lead to, and who serves them ---------------------------------------------
+    # -- what listeners and routes name, and who serves them ----------------------------------
+
+    def _put_certificate(self) -> str:
+        host = self._chance.choice(("a.example.com", "b.example.com"))
+        return f"{self._put(certificate(host))} for {host}"
+
+    def _drop_certificate(self) -> str:
+        return self._drop(Key("Secret", HOME, CERTIFICATE))
 
     def _put_service(self) -> str:
         return self._put(service(self._chance.choice((HOME, AWAY)), BACKEND))
