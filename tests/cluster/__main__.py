@@ -9,11 +9,13 @@ from typing import NoReturn
 from cluster import inside, install, lifecycle, lock, session, suite
 from cluster.errors import ClusterError
 
+HANDED_ON = ("kubectl", "client", "test", "bench")
+"""Commands whose arguments are another program's."""
 _began = time.monotonic()
 
 
 def main() -> int:
-    told = _parser().parse_args()
+    told = read(sys.argv[1:])
     try:
         return int(told.run(told))
     except ClusterError as error:
@@ -21,6 +23,14 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def read(words: list[str]) -> argparse.Namespace:
+    """Return what was asked for. Options of a program that is run are not ours, nor is a "--" of its."""
+    is_handed_on = words[:1] and words[0] in HANDED_ON
+    told = _parser().parse_args(words[:1] if is_handed_on else words)
+    told.arguments = words[1:] if is_handed_on else []
+    return told
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -38,14 +48,9 @@ def _parser() -> argparse.ArgumentParser:
         conformance: "run the official conformance suite",
     }
     for run, what in described.items():
-        handed_on = run in (kubectl, client, test, bench)
-        # Options of a program that is run are not ours: with no prefix nothing is an option.
-        prefix = {"prefix_chars": "\0", "add_help": False} if handed_on else {}
-        command = commands.add_parser({installed: "install"}.get(run, run.__name__), help=what, **prefix)
+        command = commands.add_parser({installed: "install"}.get(run, run.__name__), help=what)
         command.set_defaults(run=run)
-        if handed_on:
-            command.add_argument("arguments", nargs="*")
-        elif run is down:
+        if run is down:
             command.add_argument("--force", action="store_true", help="also that of another checkout")
         elif run is conformance:
             suite.add_arguments(command)

@@ -20,6 +20,7 @@ from varnish.chaperonelab import (
     running,
     saying,
     until_answer,
+    until_header,
     until_heard,
     user_vcl,
 )
@@ -27,7 +28,7 @@ from varnish.loopback import free_port
 from varnish.talk import Request, over_http1
 from varnish.waiting import until_async
 from varnish_gateway import errors
-from varnish_gateway.chaperone import events, supervisor
+from varnish_gateway.chaperone import events, refused, supervisor
 from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.sockets import parse_listen
 from varnish_gateway.chaperone.vcl import KEPT_VCLS
@@ -98,6 +99,31 @@ async def test_a_refused_vcl_is_compiled_once(plane):
     bad = Change(vcl=user_vcl("nonsense"))
     await plane.apply(bad)
     await plane.apply(bad)
+    assert len(heard(plane, events.VclFailed)) == 1
+
+
+async def test_a_vcl_whose_compiler_was_killed_is_tried_again_and_told_once(monkeypatch):
+    monkeypatch.setattr(refused, "FIRST_SECONDS", 0.2)
+    async with running() as plane:
+        flag = plane.settings.work_dir / "flag"
+        compiler = f"[ -e {flag} ] && kill -9 $$; exec gcc -O0 -fpic -shared -w -o %o %s"
+        change = Change(vcl=saying("one"), routing=routing("tea"), extra_args=("-p", f"cc_command={compiler}"))
+        await must_serve(plane, change)
+        flag.touch()
+        (problem,) = (await plane.apply(Change(vcl=saying("two")))).problems
+        assert isinstance(problem, errors.VclRejected)
+        await asyncio.sleep(1)
+        assert len(heard(plane, events.VclFailed)) == 1
+        flag.unlink()
+        await until_header(port_of(plane), "says", "two")
+
+
+async def test_a_vcl_that_is_refused_when_it_begins_is_told_once(plane):
+    failing = Change(vcl=user_vcl('sub vcl_init { return (fail("not now")); }'))
+    first = str((await plane.apply(failing)).problems[0])
+    assert "not now" in first
+    plane._vcl.forgive()
+    assert str((await plane.apply(failing)).problems[0]) == first
     assert len(heard(plane, events.VclFailed)) == 1
 
 
@@ -281,6 +307,23 @@ async def test_a_killed_manager_comes_back_as_it_ran_not_as_it_was_refused(plane
     await until_async(lambda: plane.served.ready, "it is ready")
     assert (await ask(port_of(plane))).header("says") == "one"
     assert "nosuch" in plane.served.problems[0]
+
+
+async def test_a_killed_manager_comes_back_though_what_follows_its_launch_fails(plane, monkeypatch):
+    rehearse = supervisor.refusal
+    faults = [BlockingIOError("no more processes")]
+
+    async def refusal(extra_args):
+        if faults:
+            raise faults.pop()
+        return await rehearse(extra_args)
+
+    monkeypatch.setattr(supervisor, "refusal", refusal)
+    os.kill(plane.supervisor.pid, signal.SIGKILL)
+    plane._wanted.extra_args = ("-p", "nosuch=1")  # a change that comes before the death is noticed
+    await until_heard(plane, events.VarnishdExited)
+    await until_async(lambda: not faults and plane.served.ready, "it is ready")
+    assert (await ask(port_of(plane))).header("says") == "one"
 
 
 async def test_a_start_that_fails_says_all_that_varnishd_said():

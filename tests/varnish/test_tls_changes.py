@@ -204,6 +204,32 @@ async def test_a_chain_too_long_for_the_admin_socket_comes_by_a_reload(serving):
     assert len(heard(plane, events.HaproxyReloaded)) == 1
 
 
+def many_names(count, labels):
+    """Return so many names, each with so many long labels."""
+    return [".".join([f"name-{number}", *["a" * 60] * labels, "ex"]) for number in range(count)]
+
+
+@pytest.mark.parametrize(("count", "labels"), [(2048, 0), (5000, 0), (300, 3)])
+@pytest.mark.parametrize("by", ["a start", "run time"])
+async def test_a_certificate_may_have_more_names_than_a_line_takes(origins, count, labels, by):
+    names = many_names(count, labels)
+    certificates = [(pair("tea"), ["tea"]), (pair("milk"), names)]
+    begin = certificates if by == "a start" else certificates[:1]
+    async with https(origins, *begin) as (plane, port):
+        if by == "run time":
+            await must_serve(plane, Change(tls=tls(port, *certificates)))
+        for name in (names[0], names[-1]):
+            assert await certificate_of(port, name) == pair("milk").der
+        renewed = tls(port, (pair("tea", 1), ["tea"]), (pair("milk", 1), [*names[1:], "new.ex"]))
+        await must_serve(plane, Change(tls=renewed))
+        for name in (names[1], names[-1], "new.ex"):
+            assert await certificate_of(port, name) == pair("milk", 1).der
+        for name in ("tea", names[0]):
+            assert await certificate_of(port, name) == pair("tea", 1).der
+        assert heard(plane, events.HaproxyReloaded) == []
+        await restarts_the_same(plane, port, {names[-1]: pair("milk", 1), "tea": pair("tea", 1)})
+
+
 async def test_the_same_again_is_not_done_again(serving):
     plane, port = serving
     before = [*plane.bus.history]

@@ -15,12 +15,17 @@ import pytest
 from varnish import talk
 from varnish.chaperonelab import FREE_PORTS, ask, endpoints, heard, must_serve, port_of, routing, running, until_heard
 from varnish.load import under_load
+from varnish.loopback import free_port
 from varnish.processes import children, program, working_in
-from varnish.tlslab import certificate_of, finish, https, pair, secure, tls
+from varnish.tlslab import both, certificate_of, finish, https, pair, secure, tls
 from varnish.waiting import until_async
+from varnish_gateway import errors
+from varnish_gateway.chaperone import refused
 from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.events import ChildBack
 from varnish_gateway.chaperone.tls import events
+from varnish_gateway.chaperone.tls import haproxy as haproxy_program
+from varnish_gateway.chaperone.tls.haproxy import Haproxy
 from varnish_gateway.emit import haproxy
 from varnish_gateway.emit.vcl import main_vcl
 
@@ -253,3 +258,53 @@ async def test_nobody_is_left_when_it_stops(serving):
     pids = [plane.front.serving.pid, worker_of(plane)]
     await plane.stop(0)
     assert not working_in(plane.settings.work_dir) & set(pids)
+
+
+async def test_a_reload_that_comes_too_late_and_was_taken_back_does_not_stay(origins, monkeypatch):
+    other = free_port()
+    async with https(origins, more_ports=[other]) as (plane, port):
+        serves = Haproxy.serves
+
+        async def too_late(haproxy, admin):
+            await serves(haproxy, admin)
+            raise errors.ChildExited("HAProxy does not serve")
+
+        both_ports = both(tls(port, (pair("tea"), ["tea"])), tls(other, (pair("tea"), ["tea"])))
+        with monkeypatch.context() as patched:
+            patched.setattr(Haproxy, "serves", too_late)
+            assert not (await plane.apply(Change(tls=both_ports))).serves
+        await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]))))
+        await until_async(lambda: not is_open(other), "the port that was taken back is closed")
+        assert await certificate_of(port, "tea") == pair("tea").der
+
+
+def is_open(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.parametrize("end", ["kill -9 $$", "exit 1"])
+async def test_a_check_that_failed_for_the_moment_is_made_again(origins, monkeypatch, tmp_path, end):
+    monkeypatch.setattr(refused, "FIRST_SECONDS", 0.5)
+    program, flag = tmp_path / "haproxy", tmp_path / "flag"
+    program.write_text(f'#!/bin/sh\n[ "$1" = -c ] && rm {flag} 2>/dev/null && {end}\nexec haproxy "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(haproxy_program, "PROGRAM", str(program))
+    other = free_port()
+    async with https(origins, more_ports=[other]) as (plane, port):
+        flag.touch()
+        both_ports = both(tls(port, (pair("tea"), ["tea"])), tls(other, (pair("milk"), ["milk"])))
+        assert not (await plane.apply(Change(tls=both_ports))).serves
+        await until_async(lambda: plane.served.up_to_date, "it serves after all")
+        assert await certificate_of(other, "milk") == pair("milk").der
+
+
+async def test_what_serves_is_kept_though_a_certificate_can_not_be_used(serving):
+    plane, port = serving
+    kept = []
+    plane.keep_with(kept.append)
+    wanted = tls(port, (pair("tea", 1), ["tea"]), (b"nonsense", ["milk"]))
+    assert not (await plane.apply(Change(tls=wanted))).serves
+    (certificate,) = {certificate.file for certificate in kept[-1].tls.ports[0].certificates}
+    assert certificate in kept[-1].tls.files
+    assert pair("tea", 1).certificate in kept[-1].tls.files[certificate]

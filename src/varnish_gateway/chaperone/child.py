@@ -50,9 +50,10 @@ class Child(ABC):
         status = await self._process.wait()
         await self._lifeline.release()
         await asyncio.shield(self._output)
-        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-        why = " ".join(self._last_error) or "it did not say why"
-        return f"{self.name} ended with {how}: {why}" if status > 0 else f"{self.name} ended with {how}"
+        if (how := killed(self._process)) is not None:
+            return f"{self.name} {how}"
+        why = f": {' '.join(self._last_error) or 'it did not say why'}" if status > 0 else ""
+        return f"{self.name} ended with status {status}{why}"
 
     async def stop(self) -> None:
         """End the process, which ends those that it started; by force if it takes too long."""
@@ -78,6 +79,12 @@ class Child(ABC):
     @abstractmethod
     def _take_line(self, line: str) -> None:
         """Take a line of its output."""
+
+
+def killed(process: Process) -> str | None:
+    """Say by which signal a process was ended, None where it ended by itself."""
+    status = process.returncode
+    return f"ended with signal {signal.Signals(-status).name}" if status is not None and status < 0 else None
 
 
 async def lifeline_to(process: Process) -> Lifeline:

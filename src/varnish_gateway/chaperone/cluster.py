@@ -41,6 +41,8 @@ from varnish_gateway.prometheus import family
 SHARDS_AT_ONCE = 16
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
+AHEAD_SECONDS = 5.0
+"""After which a shard that is ahead of its index is read again."""
 TOLD_PROBLEMS = 5
 CHECK_SECONDS = 1.0
 
@@ -69,6 +71,7 @@ class ClusterFeed:
         self._client = client
         self._data_plane = data_plane
         self._last = LastGood(settings.work_dir / "last", f"{self._namespace}/{self._name}")
+        data_plane.keep_with(self._last.save)
         self._shelf = Shelf()
         self._pending = Pending()
         self._work = asyncio.Event()  # there is something to apply
@@ -196,11 +199,14 @@ class ClusterFeed:
             if retry is not None:
                 retry.cancel()
             self._tell(await self._configure(self._said))
+            later = asyncio.get_running_loop().call_later
             if self._problems:
-                retry = asyncio.get_running_loop().call_later(delay, self._news.set)
+                retry = later(delay, self._news.set)
                 delay = min(2 * delay, LAST_RETRY_SECONDS)
-            else:
-                delay = FIRST_RETRY_SECONDS
+                continue
+            delay = FIRST_RETRY_SECONDS
+            if self._shelf.is_ahead:
+                retry = later(AHEAD_SECONDS, self._news.set)
 
     async def _configure(self, said: GatewayMap | None) -> list[str]:
         """Take in what the ConfigMap says; return what stands against it."""
@@ -283,13 +289,8 @@ class ClusterFeed:
                 continue
             change = self._pending.take()
             if change.tls is not None:
-                tasks.create_task(self._apply(Change(tls=change.tls)))
-            await self._apply(msgspec.structs.replace(change, tls=None))
-
-    async def _apply(self, change: Change) -> None:
-        await self._data_plane.apply(change)
-        if (in_force := self._data_plane.in_force) is not None:
-            self._last.save(in_force)
+                tasks.create_task(self._data_plane.apply(Change(tls=change.tls)))
+            await self._data_plane.apply(msgspec.structs.replace(change, tls=None))
 
     def _tell(self, problems: Iterable[str]) -> None:
         """Remember what stands against what the cluster says; publish it where it is news."""

@@ -5,15 +5,15 @@ Out:  traffic. Each ``apply`` returns once its change serves, or with what stand
 
 One task does all the work in passes; a pass takes everything that was asked for since the
 last one, so bursts become one reload and the newest state wins. Whatever fails, the last
-good configuration goes on serving. What was refused is tried again when it changes; where
-the world is at fault it is tried again by itself. TLS in front has a task of its own, so that
-neither waits for the other.
+good configuration goes on serving. Where the world is at fault it is tried again soon; what was
+refused is tried again when it changes, and after a while, as it may have been the moment. TLS in
+front has a task of its own, so that neither waits for the other.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone import drain, events
@@ -43,16 +43,18 @@ class DataPlane:
         self._layout = prepare(settings)
         self._admin = Admin(self._layout.secret)
         self._wanted = Wanted(settings.sockets, settings.extra_args)
-        self._installer = Installer(self._layout.ghost_config_path)
-        self._vcl = VclLoader(self._admin, self._layout.vcl_dir)
         self._work = asyncio.Event()
+        self._installer = Installer(self._layout.ghost_config_path, self._work.set)
+        self._vcl = VclLoader(self._admin, self._layout.vcl_dir, self._work.set)
         self.supervisor = Supervisor(settings, self._layout, self._admin, self.bus, self._work.set)
-        self.front = Front(self._layout, self.bus, self._tell_readiness, settings.drain_seconds)
+        self._launches = 0  # of which the VCL knows
+        self.front = Front(self._layout, self.bus, self._conclude, settings.drain_seconds)
         self._resolver = Resolver(self._take_addresses)
         self._waiting: list[asyncio.Future[Outcome]] = []
         self._passes: asyncio.Task[None] | None = None
         self._outcome = Outcome()
         self._retry = Retry(self.bus, self._work.set)
+        self._keep: Callable[[InForce], None] | None = None
         self._generation: str | None = None
         self._draining = False
         self._told = (False, False)
@@ -60,6 +62,10 @@ class DataPlane:
     @property
     def admin(self) -> Admin:
         return self._admin
+
+    def keep_with(self, keep: Callable[[InForce], None]) -> None:
+        """Have what is in force kept, by a call whenever it may have become another."""
+        self._keep = keep
 
     async def start(self) -> None:
         """Start varnishd; raise ChildExited if it can't be started as told."""
@@ -133,7 +139,7 @@ class DataPlane:
         """What was accepted last, None as long as nothing was."""
         if self._installer.good is None or self._vcl.good is None:
             return None
-        return InForce(self._vcl.good, self._installer.good, self._generation, self.front.in_force)
+        return InForce(self._vcl.good, self._installer.good, self._generation, self.front.good)
 
     @property
     def served(self) -> Served:
@@ -166,7 +172,7 @@ class DataPlane:
             waiting, self._waiting = self._waiting[:taken], self._waiting[taken:]
             if self._outcome.serves and self._vcl.active:
                 self._generation = generation
-            self._tell_readiness()
+            self._conclude()
             for done in waiting:
                 if not done.cancelled():
                     done.set_result(self._outcome)
@@ -190,6 +196,8 @@ class DataPlane:
         if self._passes is not None:
             self._passes.cancel()
             await asyncio.wait({self._passes})
+        self._vcl.close()
+        self._installer.close()
 
     async def _pass(self) -> Outcome:
         """Do whatever is needed for what is wanted now; what was good serves before anything else is tried."""
@@ -215,8 +223,7 @@ class DataPlane:
         standing = await self.supervisor.ensure(self._wanted.sockets, self._wanted.extra_args)
         if standing.problem is not None and standing.retry:
             self._retry.later(standing.problem)
-        if standing.is_new:
-            self._vcl.forget()
+        self._meet_varnishd()
         await self.supervisor.report_deaths()
         try:
             await self._serve_last_good()
@@ -224,9 +231,15 @@ class DataPlane:
             if self._wants_news and not self.supervisor.may_go_back:
                 return standing.problem  # news may be the cure
             standing = await self.supervisor.go_back(problem)
-            self._vcl.forget()
+            self._meet_varnishd()
             await self._serve_last_good()
         return standing.problem
+
+    def _meet_varnishd(self) -> None:
+        """Know that another varnishd holds no VCL."""
+        if self._launches != self.supervisor.launches:
+            self._launches = self.supervisor.launches
+            self._vcl.forget()
 
     async def _serve_last_good(self) -> None:
         """Where no worker runs, start one with what was good, if there is such; raise ChildExited if it can't."""
@@ -248,7 +261,7 @@ class DataPlane:
 
     async def _keep_worker(self) -> None:
         """Have a worker run; what it runs with is good."""
-        if not self.supervisor.child_running and not await self.supervisor.start_child():
+        if self.supervisor.child_running or not await self.supervisor.start_child():
             await self._installer.have_read(self.supervisor.reload_port)  # it may have begun before the last write
         self._vcl.accepted()
         self._installer.accepted()
@@ -326,6 +339,12 @@ class DataPlane:
         if not self.supervisor.child_running:
             return "varnishd's worker does not run"
         return self.front.unready_reason
+
+    def _conclude(self) -> None:
+        """Tell how it stands after a pass, or after one of the front, and have what is in force kept."""
+        self._tell_readiness()
+        if self._keep is not None and (in_force := self.in_force) is not None:
+            self._keep(in_force)
 
     def _tell_readiness(self) -> None:
         """Publish when readiness is another one, or what stands against the newest configuration came or went."""

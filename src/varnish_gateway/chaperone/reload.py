@@ -7,12 +7,14 @@ failed, so that a worker which restarts by itself comes back with it.
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone.ghostfiles import Bundle
 from varnish_gateway.chaperone.jsontext import read_json
 from varnish_gateway.chaperone.loopback import get
+from varnish_gateway.chaperone.refused import Refused
 from varnish_gateway.chaperone.workdir import write_readable
 
 RELOAD_SECONDS = 20.0
@@ -21,14 +23,19 @@ _SHARD_FILE = re.compile(r"(routing|endpoints)-\d+-[0-9a-f]{16}\.json")
 
 
 class Installer:
-    """Owns the directory of ghost.json. ``good`` is what ghost accepted last."""
+    """Owns the directory of ghost.json. ``good`` is what ghost accepted last.
 
-    def __init__(self, config_path: Path) -> None:
+    ``wake`` is called when what was refused may be tried again.
+    """
+
+    def __init__(self, config_path: Path, wake: Callable[[], None]) -> None:
         self._config_path = config_path
         self._on_disk: set[str] = set()
         self._written: Bundle | None = None
-        self._refused: tuple[str, str] | None = None
+        self._refused = Refused[str](wake)
+        self._deadly = Refused[str](wake, costly=True)
         self._blamed: list[str] = []
+        self._in_doubt = False  # whether ghost has read something other than what was good
         self.good: Bundle | None = None
         for path in config_path.parent.iterdir():
             if _SHARD_FILE.fullmatch(path.name):
@@ -47,40 +54,57 @@ class Installer:
 
     async def install(self, bundle: Bundle, port: int) -> bool:
         """Put bundle in force; return False if it was already."""
-        if self.good is not None and bundle.id == self.good.id:
+        if self.good is not None and bundle.id == self.good.id and not self._in_doubt:
             return False
-        if self._refused is not None and self._refused[0] == bundle.id:
-            raise errors.ReloadRefused(self._refused[1])
+        if (why := self._refused.why(bundle.id) or self._deadly.why(bundle.id)) is not None:
+            raise errors.ReloadRefused(why)
         self.write(bundle)
         try:
-            await request_reload(port)
+            await self._reload(port)
         except (errors.ReloadRefused, OSError) as error:
             if isinstance(error, errors.ReloadRefused):
-                self._refused = (bundle.id, str(error))
+                self._refused.note(bundle.id, str(error))
             self.restore()
             raise
-        self._refused = None
+        self._refused.clear()
         self.accepted()
         return True
 
     async def have_read(self, port: int) -> None:
-        """Have ghost read what is on disk, where that is not what was good before."""
-        if self._written is not self.good:
+        """Have ghost read what is on disk, where that may be something other than what it has read."""
+        if self._written is not self.good or self._in_doubt:
+            await self._reload(port)
+
+    async def _reload(self, port: int) -> None:
+        """Ask for a reload. Where the answer is lost, nobody knows what ghost has read."""
+        before, self._in_doubt = self._in_doubt, True
+        try:
             await request_reload(port)
+        except errors.ReloadRefused:
+            self._in_doubt = before
+            raise
 
     def forgive(self) -> None:
         """Try again what was refused: something other than itself has changed."""
-        self._refused = None
+        self._refused.forgive()
+        self._deadly.forgive()
+
+    def close(self) -> None:
+        self._refused.close()
+        self._deadly.close()
 
     def blame(self, bundle: Bundle) -> None:
         """Note that a worker died of bundle. One that kills the next as well is refused: each takes a cache along."""
         self._blamed = [*(each for each in self._blamed if each == bundle.id), bundle.id]
         if len(self._blamed) >= MOST_DEATHS:
-            self._refused = (bundle.id, "varnishd's worker dies whenever it reads this configuration")
+            self._deadly.note(bundle.id, "varnishd's worker dies whenever it reads this configuration")
 
     def accepted(self) -> None:
         """Remember that ghost has read what is on disk; let go of everything else."""
-        self.good = self._written
+        self.good, self._in_doubt = self._written, False
+        if self.good is not None and self.good.id in self._blamed:
+            self._blamed = []
+            self._deadly.clear()
         self._sweep()
 
     def restore(self) -> None:

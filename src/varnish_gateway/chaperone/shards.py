@@ -80,6 +80,14 @@ class Shelf:
         """Namespaces whose EndpointSlices the serving shards need."""
         return frozenset(self._named)
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether a shard that was read on its own serves, and is not the one that the index names.
+
+        Either the index follows, or the shard is taken back; of that nobody tells.
+        """
+        return any(number and self._taken[number] for number in self._otherwise)
+
     def known(self, number: int, digest: str) -> Shard | None:
         """Return the shard with this text, if it is here already."""
         places = (self._fresh.get(number), self._serving.get(number))

@@ -102,23 +102,27 @@ class SliceWatches:
         del self._leaving[namespace]
         self._unlisted.discard(namespace)
         watch = self._watches.pop(namespace)
+        watch.is_ended = True
         if watch.task is not None:
             watch.task.cancel()
         self._changed(dict.fromkeys(watch.keys))
 
 
 class _Watch:
-    """The watch of one namespace, with the keys of what it brought."""
+    """The watch of one namespace, with the keys of what it brought. Once it ``is_ended``, it brings nothing more."""
 
     def __init__(self, client: Client, namespace: str, changed: Callable[[Changes[EndpointSlice]], None]) -> None:
         self.namespace = namespace
         self.keys: set[Key] = set()
         self.task: asyncio.Task[None] | None = None
+        self.is_ended = False
         self._changed = changed
         self._began = asyncio.get_running_loop().time()
         self.reflector = Reflector(client, RESOURCES["EndpointSlice"], _decode, self._deliver, namespace=namespace)
 
     def _deliver(self, changes: Changes[EndpointSlice]) -> None:
+        if self.is_ended:
+            return  # a task that is cancelled may take one more step, and nobody would tell what it brings as gone
         for key, piece in changes.items():
             if piece is None:
                 self.keys.discard(key)

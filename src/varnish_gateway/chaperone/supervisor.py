@@ -17,7 +17,7 @@ from typing import NamedTuple
 from varnish_gateway import errors
 from varnish_gateway.chaperone import events
 from varnish_gateway.chaperone.loopback import get
-from varnish_gateway.chaperone.retry import Retry
+from varnish_gateway.chaperone.refused import Refused
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import RELOAD_SOCKET, Socket, Sockets
 from varnish_gateway.chaperone.tls.machine import account
@@ -30,18 +30,15 @@ CHILD_RETURN_SECONDS = 10.0
 COMPLAINT_SECONDS = 1.0
 PORTS_SECONDS = 5.0
 POLL_SECONDS = 0.005
-FIRST_REFUSAL_SECONDS = 60.0  # each attempt costs a cache
-LAST_REFUSAL_SECONDS = 86400.0
 PROBE_PATH = "/.varnish-ghost/counters"  # not a request that a route would count
 
 
 class Standing(NamedTuple):
-    """How varnishd stands: a new one holds no VCL; a problem means that it is the previous one.
+    """How varnishd stands: a problem means that it runs as before.
 
     ``retry`` says that another attempt costs nothing.
     """
 
-    is_new: bool
     problem: errors.ChildExited | None = None
     retry: bool = False
 
@@ -63,11 +60,12 @@ class Supervisor:
         self._watch: asyncio.Task[None] | None = None
         self._command = Command(())
         self._former: Command | None = None  # as long as no worker has run with the present one
-        self._refused: tuple[Command, errors.ChildExited] | None = None
-        self._refusals = Retry(bus, self._forgive, FIRST_REFUSAL_SECONDS, LAST_REFUSAL_SECONDS)
+        self._refused = Refused[Command](wake, costly=True)
         self._died_at: float | None = None
         self._deaths: list[str] = []
         self._death = asyncio.Event()
+        self.launches = 0
+        """How many varnishds there were, also those of a call that failed in the end: each new one holds no VCL."""
         self.child_running = False
         self.addresses: tuple[ListenAddress, ...] = ()  # known once a worker has run
 
@@ -98,7 +96,7 @@ class Supervisor:
         if not self.running:
             return await self._come_back(wanted)
         if self._command.covers(wanted):
-            return Standing(is_new=False)
+            return Standing()
         return await self._change(wanted)
 
     async def _come_back(self, wanted: Command) -> Standing:
@@ -106,21 +104,20 @@ class Supervisor:
         if self._command.sockets and self._command != wanted:
             with contextlib.suppress(errors.ChildExited):
                 await self._launch(self._command)
-                return (await self._change(wanted))._replace(is_new=True)
+                return await self._change(wanted)
         await self._launch(wanted)
-        return Standing(is_new=True)
+        return Standing()
 
     async def _change(self, wanted: Command) -> Standing:
         """Give the present varnishd up for another one, or keep what there was."""
-        if self._refused is not None and self._refused[0] == wanted:
-            return Standing(is_new=False, problem=self._refused[1])
+        if (why := self._refused.why(wanted)) is not None:
+            return Standing(errors.ChildExited(why))
         before = self._command
         our_ports = {socket.port for socket in before.sockets}
         if (taken := first_taken(socket for socket in wanted.sockets if socket.port not in our_ports)) is not None:
-            return Standing(is_new=False, problem=taken, retry=True)
-        if wanted.extra_args != before.extra_args and (problem := await refusal(wanted.extra_args)) is not None:
-            self._refused = (wanted, problem)
-            return Standing(is_new=False, problem=problem)
+            return Standing(taken, retry=True)
+        if wanted.extra_args != before.extra_args and (standing := await self._rehearse(wanted)) is not None:
+            return standing
         what = "the listeners" if wanted.sockets != before.sockets else "its arguments"
         self._bus.publish(events.Restarting(reason=f"{what} changed"))
         try:
@@ -128,9 +125,20 @@ class Supervisor:
         except errors.ChildExited as problem:
             self._refuse(wanted, problem)
             await self._launch(before)
-            return Standing(is_new=True, problem=problem)
+            return Standing(problem)
         self._former = before
-        return Standing(is_new=True)
+        return Standing()
+
+    async def _rehearse(self, wanted: Command) -> Standing | None:
+        """Return how varnishd stands if it has something against its arguments."""
+        try:
+            problem = await refusal(wanted.extra_args)
+        except errors.ChildExited as fault:
+            return Standing(fault, retry=True)
+        if problem is None:
+            return None
+        self._refused.note(wanted, str(problem))
+        return Standing(problem)
 
     @property
     def may_go_back(self) -> bool:
@@ -144,7 +152,7 @@ class Supervisor:
             raise problem
         self._refuse(self._command, problem)
         await self._replace(former)
-        return Standing(is_new=True, problem=problem)
+        return Standing(problem)
 
     async def _replace(self, command: Command) -> None:
         """Start another varnishd; a worker of the present one may hold its ports a little longer."""
@@ -157,12 +165,8 @@ class Supervisor:
 
     def _refuse(self, command: Command, problem: errors.ChildExited) -> None:
         """Leave a command alone for a while: what stands against it may pass."""
-        self._refused = (command, problem)
-        self._refusals.later(problem)
-
-    def _forgive(self) -> None:
-        self._refused = None
-        self._wake()
+        delay = self._refused.note(command, str(problem))
+        self._bus.publish(events.Fault(reason=str(problem), retry_seconds=delay))
 
     async def start_child(self) -> bool:
         """Return when the worker answers requests; start it where varnishd does not do so itself.
@@ -184,7 +188,7 @@ class Supervisor:
         self.child_running = True
         self._death.clear()
         if self._former is not None:
-            self._refusals.begin_anew()
+            self._refused.clear()
             self._former = None
         if self._died_at is not None:
             self._bus.publish(events.ChildBack(seconds=time.monotonic() - self._died_at))
@@ -224,7 +228,7 @@ class Supervisor:
 
     async def close(self) -> None:
         """Stop for good."""
-        self._refusals.cancel()
+        self._refused.close()
         await self.stop()
 
     async def stop(self) -> None:
@@ -245,6 +249,7 @@ class Supervisor:
         self._varnishd = await launch(argv, self._layout, self._admin, self._child_gone)
         self._watch = asyncio.create_task(self._watch_manager(self._varnishd))
         self._command = command
+        self.launches += 1
         try:
             await self._set_paths()
         except BaseException:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.child import LINE_LIMIT, Child, end_leftover, lifeline_to
+from varnish_gateway.chaperone.child import LINE_LIMIT, Child, end_leftover, killed, lifeline_to
 from varnish_gateway.chaperone.lifeline import Lifeline
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import Socket
@@ -82,13 +82,18 @@ def _name_a_store(extra_args: Sequence[str]) -> bool:
 
 
 async def refusal(extra_args: Sequence[str]) -> errors.ChildExited | None:
-    """Return what varnishd has against arguments, without a varnishd that could be disturbed."""
+    """Return what varnishd has against arguments, without a varnishd that could be disturbed.
+
+    Raise ChildExited if it was ended before it could say.
+    """
     process = await asyncio.create_subprocess_exec(
         *("varnishd", "-C", "-b", "none", *PARAMETERS, *extra_args), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
     )
     _, said = await process.communicate()
     if process.returncode == 0:
         return None
+    if (how := killed(process)) is not None:
+        raise errors.ChildExited(f"varnishd -C, which looks at its extra arguments, {how}")
     words = " ".join(said.decode(errors="replace").split())
     return errors.ChildExited(f"varnishd refuses its extra arguments: {words.removeprefix('Error: ')}")
 

@@ -2,14 +2,17 @@
 
 In:   the text of a VCL.
 Out:  it is in use, or VclRejected with the compiler's words about the user's own lines.
-The same text is loaded once: bytes that are in use, or that were refused, are not tried
-again until they change. At most KEPT_VCLS old ones stay, for requests still under way.
+The same text is loaded once: bytes that are in use are not loaded again, and those that were
+refused are left alone for a while. At most KEPT_VCLS old ones stay, for requests still under way.
 """
 
 import itertools
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 from varnish_gateway import errors
+from varnish_gateway.chaperone.refused import Refused
 from varnish_gateway.chaperone.varnishadm import Admin, CliError, Status
 from varnish_gateway.chaperone.workdir import write_readable
 from varnish_gateway.emit.routing import content_hash
@@ -25,34 +28,37 @@ def digest(text: str) -> str:
 
 
 class VclLoader:
-    """Knows which VCLs of ours the present varnishd holds."""
+    """Knows which VCLs of ours the present varnishd holds. ``wake`` is called when a refused one may be tried again."""
 
-    def __init__(self, admin: Admin, directory: Path) -> None:
+    def __init__(self, admin: Admin, directory: Path, wake: Callable[[], None]) -> None:
         self._admin = admin
         self._directory = directory
         self._numbers = itertools.count(1)
-        self._refused: tuple[str, str] | None = None
+        self._refused = Refused[str](wake)
         self._text: str | None = None  # what is in use in the present varnishd
         self.active: str | None = None  # its name there
         self.good: str | None = None  # the last text that a worker ran with; survives a restart
 
     def forget(self) -> None:
         """Begin again: a new varnishd holds no VCL."""
-        self.active = self._text = self._refused = None
+        self.active = self._text = None
+        self._refused.forgive()
         for path in self._directory.glob("*.vcl"):
             path.unlink()
 
     def forgive(self, text: str | None = None) -> None:
         """Try again what was refused, or this text alone: something other than the text has changed."""
-        if self._refused is not None and text in (None, self._refused[0]):
-            self._refused = None
+        self._refused.forgive(text)
+
+    def close(self) -> None:
+        self._refused.close()
 
     async def put_in_use(self, text: str) -> str | None:
         """Load and use text; return its new name, None if there was nothing to do."""
         if text == self._text:
             return None
-        if self._refused is not None and self._refused[0] == text:
-            raise errors.VclRejected(self._refused[1])
+        if (why := self._refused.why(text)) is not None:
+            raise errors.VclRejected(why)
         name = f"vgw-{next(self._numbers)}-{digest(text)}"
         path = self._directory / f"{name}.vcl"
         write_readable(path, text.encode())
@@ -63,10 +69,11 @@ class VclLoader:
             path.unlink()
             if error.status in (Status.COMMUNICATION, Status.CLOSE):
                 raise
-            reason = localise(_without_frame(error.text), text, str(path))
-            self._refused = (text, reason)
+            reason = _without_attempt(localise(_without_frame(error.text), text, str(path)), name, digest(text))
+            self._refused.note(text, reason)
             raise errors.VclRejected(reason) from error
-        self._refused, self._text, self.active = None, text, name
+        self._refused.clear()
+        self._text, self.active = text, name
         return name
 
     def accepted(self) -> None:
@@ -85,6 +92,11 @@ class VclLoader:
 def _without_frame(output: str) -> str:
     """Return what the compiler says, without what is said around every message of it."""
     return "\n".join(line for line in output.splitlines() if line not in _FRAME).strip()
+
+
+def _without_attempt(reason: str, name: str, stable: str) -> str:
+    """Return a reason that is the same whenever a VCL is refused for it: names and directories count attempts."""
+    return re.sub(rf"(vcl_)?{re.escape(name)}(\.[0-9.]+[0-9])?", stable, reason)
 
 
 def _number(name: str) -> int:

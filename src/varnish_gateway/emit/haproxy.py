@@ -6,11 +6,12 @@ Pure. One text for HAProxy 2.6 and later; docs/tls-termination.md explains the v
 
 A certificate has a slot: a name that HAProxy knows it by, and that stays when its content is
 replaced. Which slots there are follows from server names alone, so a rotation touches one slot.
+A slot is one line of a list; a certificate with more server names than fit has several.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from varnish_gateway.emit.routing import content_hash
@@ -21,6 +22,8 @@ DIRECTORY = "tls"
 CONFIG = "haproxy.cfg"
 BUFFER_BYTES = 40960
 """varnishd takes heads of 32 KB; it decides about those, not HAProxy, which needs some room of its own."""
+MOST_NAMES, MOST_NAME_BYTES = 500, 30_000
+"""Of one slot. HAProxy takes 2048 words and 64 KB in a line, and at run time what fits into a buffer."""
 KEEP_ALIVE_SECONDS = 15
 """Less than what a drain has left after its delay: a drain cuts no idle connection."""
 FINISH_SECONDS = 600
@@ -39,7 +42,7 @@ _PROXY = "send-proxy-v2 proxy-v2-options ssl,cert-cn,ssl-cipher,authority"
 
 
 class Slot(NamedTuple):
-    """A certificate's place in the list of a port, for some server names."""
+    """A certificate's place in the list of a port, for some server names: no more than a line holds."""
 
     name: str
     names: tuple[str, ...]
@@ -88,12 +91,25 @@ def slots(port: int, certificates: Sequence[wire.Certificate]) -> list[tuple[Slo
     filled = [(default_slot(port), first)]
     seen: Counter[str] = Counter()
     for certificate in certificates:
-        names = tuple(name for name in certificate.names if certificate is not first or name != "*")
-        if names:
+        for names in _portions(name for name in certificate.names if certificate is not first or name != "*"):
             mark = content_hash(" ".join(names).encode())
             filled.append((Slot(f"{port}.{mark}.{seen[mark]}.pem", names), certificate))
             seen[mark] += 1
     return filled
+
+
+def _portions(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Cut names into what a slot holds."""
+    portion: list[str] = []
+    size = 0
+    for name in names:
+        if portion and (len(portion) == MOST_NAMES or size + len(name) >= MOST_NAME_BYTES):
+            yield tuple(portion)
+            portion, size = [], 0
+        portion.append(name)
+        size += len(name) + 1
+    if portion:
+        yield tuple(portion)
 
 
 def list_line(slot: Slot) -> str:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone import supervisor
+from varnish_gateway.chaperone import events, refused, supervisor
 from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.dataplane import DataPlane
 from varnish_gateway.chaperone.settings import Settings
@@ -31,15 +31,16 @@ class Machine(Supervisor):
 
     def begin(self, config: Path) -> None:
         self._config = config
-        self._standing = Standing(is_new=True)
         self._vcls: dict[str, str] = {}
         self._in_use = ""
         self.faults: list[Exception] = []
         self.load_faults: list[Exception] = []
+        self.ensure_faults: list[Exception] = []
         self.refused, self.unsound, self.deadly = "nonsense", "unsound", ""
         self.reloads: list[str] = []
         self.starts_by_itself = False
         self.loads = 0
+        self.loaded = asyncio.Event()
         self.compiling = asyncio.Event()
         self.compiling.set()
 
@@ -50,8 +51,9 @@ class Machine(Supervisor):
         return True
 
     async def ensure(self, *_) -> Standing:
-        standing, self._standing = self._standing, Standing(is_new=False)
-        return standing
+        if self.ensure_faults:
+            raise self.ensure_faults.pop(0)
+        return Standing()
 
     async def report_deaths(self) -> None:
         self._deaths.clear()
@@ -74,7 +76,7 @@ class Machine(Supervisor):
 
     def lose_varnishd(self) -> None:
         self.lose_worker()
-        self._standing = Standing(is_new=True)
+        self.launches += 1
         self._vcls.clear()
 
     @property
@@ -102,6 +104,7 @@ class Machine(Supervisor):
 
     async def vcl_load(self, name: str, path: str) -> None:
         self.loads += 1
+        self.loaded.set()
         await self.compiling.wait()
         if self.load_faults:
             raise self.load_faults.pop(0)
@@ -312,3 +315,105 @@ async def test_a_configuration_is_tried_again_with_another_vcl(plane, together):
     assert (await apply(plane, vcl="two", **change)).serves
     assert plane.supervisor.serves == ("two", "b")
     assert plane.in_force.bundle.id == plane._wanted.bundle().id
+
+
+@pytest.fixture
+def soon_forgiven(monkeypatch):
+    monkeypatch.setattr(refused, "FIRST_SECONDS", 0.02)
+    monkeypatch.setattr(refused, "COSTLY_FIRST_SECONDS", 0.02)
+
+
+def told(plane, *kinds):
+    return [record.event for record in plane.bus.history if isinstance(record.event, kinds)]
+
+
+@pytest.mark.usefixtures("soon_forgiven")
+@pytest.mark.parametrize("before", [{}, {"vcl": "one", "routing": routes("a")}])
+async def test_a_vcl_that_was_refused_is_tried_again_by_itself(plane, before):
+    if before:
+        await apply(plane, **before)
+    plane.supervisor.refused = "two"  # for the moment
+    assert not (await apply(plane, vcl="two", routing=routes("a"))).serves
+    plane.supervisor.refused = "nonsense"
+    await until_it_serves(plane, "two", "a")
+    assert (await apply(plane)).serves
+
+
+@pytest.mark.usefixtures("soon_forgiven")
+async def test_routes_that_were_refused_are_tried_again_by_themselves(plane):
+    await apply(plane, vcl="one", routing=routes("a"))
+    plane.supervisor.unsound = "b"
+    assert not (await apply(plane, routing=routes("b"))).serves
+    plane.supervisor.unsound = "unsound"
+    await until_it_serves(plane, "one", "b")
+
+
+@pytest.mark.usefixtures("soon_forgiven")
+async def test_routes_that_killed_workers_are_tried_again_by_themselves(plane):
+    await apply(plane, vcl="one", routing=routes("a"))
+    plane.supervisor.deadly = "b"
+    await apply(plane, routing=routes("b"))
+    async with asyncio.timeout(5):
+        while not told(plane, events.ReloadFailed):
+            await asyncio.sleep(0.01)
+    plane.supervisor.deadly = ""
+    await until_it_serves(plane, "one", "b")
+
+
+@pytest.mark.usefixtures("soon_forgiven")
+async def test_what_is_refused_again_and_again_is_told_once(plane):
+    await apply(plane, vcl="one", routing=routes("a"))
+    before = len(told(plane, events.Event))
+    assert not (await apply(plane, vcl="nonsense", routing=routes("unsound"))).serves
+    served = plane.served
+    for _ in range(4):
+        plane.supervisor.loaded.clear()
+        await asyncio.wait_for(plane.supervisor.loaded.wait(), 5)
+        assert plane.served == served
+    assert [type(event) for event in told(plane, events.Event)[before:]] == [
+        events.ReloadFailed,
+        events.VclFailed,
+        events.Ready,
+    ]
+
+
+async def test_a_varnishd_whose_launch_was_followed_by_a_fault_gets_its_vcl(plane):
+    await apply(plane, vcl="one", routing=routes("a"))
+    plane.supervisor.lose_varnishd()
+    plane.supervisor.ensure_faults = [BlockingIOError("no more processes")]
+    await apply(plane)
+    await until_it_serves(plane, "one", "a")
+    assert len(plane.supervisor._vcls) == 1
+
+
+async def test_after_a_lost_answer_going_back_makes_ghost_read_what_was_good(plane):
+    await apply(plane, vcl="one", routing=routes("a"))
+    plane.supervisor.deadly = "b"
+    plane.supervisor.lose_worker = lambda: None
+    assert not (await apply(plane, routing=routes("b"))).serves
+    assert (await apply(plane, routing=routes("a"))).serves
+    assert plane.supervisor.reloads[-1] == "a"
+
+
+async def test_after_a_lost_answer_what_is_refused_makes_ghost_read_what_was_good(plane):
+    await apply(plane, vcl="one", routing=routes("a"))
+    plane.supervisor.deadly = "b"
+    plane.supervisor.lose_worker = lambda: None
+    assert not (await apply(plane, routing=routes("b"))).serves
+    await apply(plane, routing=routes("unsound"))
+    assert plane.supervisor.reloads[-2:] == ["unsound", "a"]
+
+
+async def test_what_got_well_by_itself_is_kept(plane):
+    kept = []
+    plane.keep_with(kept.append)
+    await apply(plane, vcl="one", routing=routes("a"))
+    assert kept[-1].vcl == "one"
+    plane.supervisor.lose_worker()
+    plane.supervisor.faults = [no_memory(), no_memory()]
+    assert not (await apply(plane, vcl="two", routing=routes("b"))).serves
+    await until_it_serves(plane, "two", "b")
+    async with asyncio.timeout(5):
+        while kept[-1].vcl != "two":
+            await asyncio.sleep(0.01)
+    assert kept[-1] == plane.in_force

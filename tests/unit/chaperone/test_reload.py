@@ -35,7 +35,7 @@ async def ghost():
 
 @pytest.fixture
 def installer(tmp_path):
-    return Installer(tmp_path / "ghost.json")
+    return Installer(tmp_path / "ghost.json", lambda: None)
 
 
 def bundle(content):
@@ -98,5 +98,38 @@ async def test_an_answer_that_is_not_ghosts_is_a_refusal(ghost, installer, answe
 def test_files_of_an_earlier_process_are_swept(tmp_path):
     (tmp_path / "routing-0-0123456789abcdef.json").touch()
     (tmp_path / "mine.json").touch()
-    Installer(tmp_path / "ghost.json")
+    Installer(tmp_path / "ghost.json", lambda: None)
     assert names(tmp_path) == ["mine.json"]
+
+
+async def test_after_a_lost_answer_what_was_good_is_read_again(ghost, installer):
+    await installer.install(bundle(b"a"), ghost.port)
+    await installer.have_read(ghost.port)
+    assert len(ghost.requests) == 1
+    ghost.answer = b""
+    with pytest.raises(ConnectionError):
+        await installer.install(bundle(b"b"), ghost.port)
+    ghost.answer = REFUSED
+    with pytest.raises(errors.ReloadRefused):
+        await installer.install(bundle(b"c"), ghost.port)
+    ghost.answer = OK
+    await installer.have_read(ghost.port)
+    assert await installer.install(bundle(b"a"), ghost.port)
+    assert len(ghost.requests) == 5
+    assert not await installer.install(bundle(b"a"), ghost.port)
+    await installer.have_read(ghost.port)
+    assert len(ghost.requests) == 5
+
+
+async def test_who_was_accepted_is_not_to_blame_for_what_was_before(ghost, installer):
+    installer.blame(bundle(b"b"))
+    assert await installer.install(bundle(b"b"), ghost.port)
+    assert await installer.install(bundle(b"a"), ghost.port)
+    installer.blame(bundle(b"b"))
+    assert await installer.install(bundle(b"b"), ghost.port)
+    for _ in range(2):
+        installer.blame(bundle(b"b"))
+    await installer.install(bundle(b"a"), ghost.port)
+    with pytest.raises(errors.ReloadRefused, match="dies whenever"):
+        await installer.install(bundle(b"b"), ghost.port)
+    installer.close()

@@ -19,17 +19,6 @@ async def test_delays_double_up_to_a_limit_and_begin_anew():
     assert told(bus) == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 0.1]
 
 
-async def test_other_delays_may_be_asked_for():
-    bus = events.Bus()
-    again = Retry(bus, lambda: None, 60, 200)
-    for _ in range(3):
-        again.later(OSError("no"))
-    again.begin_anew()
-    again.later(OSError("no"))
-    again.cancel()
-    assert told(bus) == [60, 120, 200, 60]
-
-
 async def test_many_faults_wake_once(monkeypatch):
     monkeypatch.setattr(retry, "FIRST_SECONDS", 0.001)
     wakes = []

@@ -89,6 +89,7 @@ def test_shard_0_comes_without_a_hash():
     shelf.put(0, new)
     assert shelf.known(0, new.hash) == new
     assert shelf.take(read_index(None, "")) == {0: new.content}
+    assert not shelf.is_ahead
 
 
 def test_a_shard_that_is_newer_than_the_index_is_taken():
@@ -97,7 +98,10 @@ def test_a_shard_that_is_newer_than_the_index_is_taken():
     shelf = serving(*before)
     shelf.put(1, newer)
     assert shelf.take(index(before[0], named)) == {1: newer.content}
+    assert shelf.is_ahead
     assert shelf.wanting(index(before[0], newer)) == []
+    assert shelf.take(index(before[0], newer)) == {}
+    assert not shelf.is_ahead
 
 
 def test_another_number_of_shards_waits_until_all_are_there():

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone import events
+from varnish_gateway.chaperone import events, refused
 from varnish_gateway.chaperone import supervisor as module
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import parse_listen
@@ -55,7 +55,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(module, "launch", machine.launch)
     monkeypatch.setattr(module, "refusal", nothing)
     monkeypatch.setattr(Supervisor, "_set_paths", nothing)
-    monkeypatch.setattr(module, "FIRST_REFUSAL_SECONDS", 0.02)
+    monkeypatch.setattr(refused, "COSTLY_FIRST_SECONDS", 0.02)
     return machine
 
 
@@ -88,14 +88,14 @@ async def test_what_varnishd_did_not_start_with_is_tried_again_later(supervisor,
     else:
         await supervisor.ensure(listen, ("two",))
         standing = await supervisor.go_back(problem)
-    assert (standing.is_new, standing.problem) == (True, problem)
+    assert standing.problem is problem
     for _ in range(2):
         standing = await supervisor.ensure(listen, ("two",))
-        assert (standing.is_new, standing.problem) == (False, problem)
+        assert str(standing.problem) == "no memory"
     assert machine.launched == ["one", "two", "one"]
     await asyncio.wait_for(supervisor.woken.wait(), SECONDS)
     standing = await supervisor.ensure(listen, ("two",))
-    assert (standing.is_new, standing.problem) == (True, None)
+    assert standing.problem is None
     assert machine.launched == ["one", "two", "one", "two"]
 
 
@@ -108,7 +108,7 @@ async def test_a_new_varnishd_waits_for_the_ports_of_the_former_ones_worker(supe
         changing = asyncio.create_task(supervisor.ensure(listen, ("two",)))
         await asyncio.sleep(0.05)
         assert machine.launched == ["one"]
-    assert (await asyncio.wait_for(changing, SECONDS)).is_new
+    await asyncio.wait_for(changing, SECONDS)
     assert machine.launched == ["one", "two"]
 
 
@@ -123,3 +123,50 @@ async def test_a_stop_that_is_cancelled_ends_so_and_is_completed_by_the_next(sup
     assert stopping.cancelled()
     await supervisor.stop()
     assert varnishd.stops == 1
+
+
+async def test_arguments_whose_rehearsal_was_killed_are_tried_again_soon(supervisor, machine, monkeypatch):
+    listen = parse_listen("ghost-reload=127.0.0.1:0,http")
+    await supervisor.ensure(listen, ("one",))
+
+    async def killed(_) -> None:
+        raise errors.ChildExited("no memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "refusal", killed)
+        standing = await supervisor.ensure(listen, ("two",))
+    assert (str(standing.problem), standing.retry) == ("no memory", True)
+    assert (await supervisor.ensure(listen, ("two",))).problem is None
+    assert machine.launched == ["one", "two"]
+
+
+async def test_arguments_that_were_refused_are_tried_again_later(supervisor, machine, monkeypatch):
+    listen = parse_listen("ghost-reload=127.0.0.1:0,http")
+    await supervisor.ensure(listen, ("one",))
+
+    async def refusing(_) -> errors.ChildExited:
+        return errors.ChildExited("no such file")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "refusal", refusing)
+        for _ in range(2):
+            standing = await supervisor.ensure(listen, ("two",))
+            assert (str(standing.problem), standing.retry) == ("no such file", False)
+    await asyncio.wait_for(supervisor.woken.wait(), SECONDS)
+    assert (await supervisor.ensure(listen, ("two",))).problem is None
+    assert machine.launched == ["one", "two"]
+
+
+async def test_a_launch_counts_though_what_follows_it_fails(supervisor, machine, monkeypatch):
+    listen = parse_listen("ghost-reload=127.0.0.1:0,http")
+    await supervisor.ensure(listen, ("one",))
+    await supervisor.stop()
+
+    async def failing(_) -> None:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(module, "refusal", failing)
+    with pytest.raises(BlockingIOError):
+        await supervisor.ensure(listen, ("two",))
+    assert machine.launched == ["one", "one"]
+    assert (supervisor.running, supervisor.launches) == (True, 2)

@@ -3,10 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from varnish_gateway import errors
 from varnish_gateway.chaperone.child import end_leftover
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import Socket, parse_listen
-from varnish_gateway.chaperone.varnishd import PARAMETERS, Command, arguments
+from varnish_gateway.chaperone.varnishd import PARAMETERS, Command, arguments, refusal
 from varnish_gateway.chaperone.workdir import Layout
 
 LAYOUT = Layout(
@@ -65,3 +66,29 @@ async def test_a_pid_that_is_not_our_varnishd_is_left_alone(tmp_path):
     (tmp_path / "_.pid").write_text("1\n")
     await end_leftover("varnishd", tmp_path / "_.pid", str(tmp_path))
     assert (tmp_path / "_.pid").exists()
+
+
+@pytest.fixture
+def varnishd(tmp_path, monkeypatch):
+    """Have a shell do what varnishd is asked for."""
+
+    def does(script: str) -> None:
+        program = tmp_path / "varnishd"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path))
+
+    return does
+
+
+async def test_arguments_are_refused_by_what_varnishd_says(varnishd):
+    varnishd("echo 'Error: no such parameter' >&2; exit 2")
+    assert str(await refusal(("-p", "a=b"))) == "varnishd refuses its extra arguments: no such parameter"
+    varnishd("exit 0")
+    assert await refusal(()) is None
+
+
+async def test_a_varnishd_that_was_killed_refuses_nothing(varnishd):
+    varnishd("kill -9 $$")
+    with pytest.raises(errors.ChildExited, match="signal SIGKILL"):
+        await refusal(())

@@ -6,7 +6,7 @@ import pytest
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone.varnishadm import CliError, Status
-from varnish_gateway.chaperone.vcl import KEPT_VCLS, VclLoader
+from varnish_gateway.chaperone.vcl import KEPT_VCLS, VclLoader, digest
 
 
 class Varnishd:
@@ -44,7 +44,7 @@ def varnishd():
 
 @pytest.fixture
 def loader(varnishd, tmp_path):
-    return VclLoader(varnishd, tmp_path)
+    return VclLoader(varnishd, tmp_path, lambda: None)
 
 
 async def test_a_text_is_loaded_once(loader, varnishd):
@@ -104,3 +104,16 @@ async def test_vcls_of_others_are_left_alone(loader, varnishd):
     await loader.put_in_use("a")
     await loader.discard_old()
     assert len(varnishd.held) == 10
+
+
+async def test_a_reason_is_the_same_each_time(loader, varnishd):
+    reasons = set()
+    for attempt in (1, 2):
+        name = f"vgw-{attempt}-{digest('a')}"
+        words = f'VCL "{name}" failed: vcl_{name}.170000000{attempt}.5/vgc.so: no such file'
+        varnishd.fault = CliError("vcl.load", Status.PARAMETER, words)
+        loader.forgive()
+        with pytest.raises(errors.VclRejected) as refusal:
+            await loader.put_in_use("a")
+        reasons.add(str(refusal.value))
+    assert reasons == {f'VCL "{digest("a")}" failed: {digest("a")}/vgc.so: no such file'}

@@ -1,6 +1,7 @@
 import pytest
 
-from varnish_gateway.emit.haproxy import Bind, Clients, Machine, config, crt_list, slots
+from varnish_gateway.chaperone.tls.admin import MOST_PAYLOAD
+from varnish_gateway.emit.haproxy import Bind, Clients, Machine, config, crt_list, list_line, slots
 from varnish_gateway.ir import wire
 
 ONE = wire.Certificate(file="1.pem", names=("www.example.com", "*.example.com"))
@@ -32,6 +33,22 @@ def test_certificates_that_share_their_names_have_slots_of_their_own():
 def test_a_list_names_files_and_servers():
     default, named = (slot for slot, _ in slots(443, [ONE]))
     assert crt_list([default, named]) == f"tls/443.default.pem *\ntls/{named.name} www.example.com *.example.com\n"
+
+
+@pytest.mark.parametrize(("count", "length", "portions"), [(500, 9, 1), (501, 9, 2), (2048, 9, 5), (300, 253, 3)])
+def test_a_certificate_with_many_names_has_several_lines(count, length, portions):
+    names = tuple(f"{number:0{length}}" for number in range(count))
+    many = wire.Certificate(file="9.pem", names=names)
+    (_, _), *filled = slots(443, [many, ONE])
+    assert [certificate for _, certificate in filled] == [many] * portions + [ONE]
+    assert tuple(name for slot, _ in filled[:-1] for name in slot.names) == names
+    assert len({slot.name for slot, _ in filled}) == portions + 1
+    assert max(len(list_line(slot)) for slot, _ in filled) < MOST_PAYLOAD
+
+
+def test_a_name_that_is_too_long_for_any_line_is_alone():
+    (_, _), (slot, _) = slots(443, [wire.Certificate(file="9.pem", names=("a" * 99999,))])
+    assert len(slot.names) == 1
 
 
 def test_each_port_has_its_frontend_and_its_varnishd_socket():

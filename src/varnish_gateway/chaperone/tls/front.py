@@ -4,8 +4,8 @@ In:   TLS and https sockets, as often as they change.
 Out:  TLS on their ports. Where there is no certificate, no HAProxy runs.
 
 A task of its own does the work, so that plain listeners and their changes never wait for it.
-Whatever is refused, what served before goes on; what fails for the world's sake is tried again
-by itself.
+Whatever is refused, what served before goes on. What fails for the world's sake is tried again
+by itself; so is what was refused, though not soon.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone.events import Bus
+from varnish_gateway.chaperone.refused import Refused
 from varnish_gateway.chaperone.retry import Retry
 from varnish_gateway.chaperone.sockets import Socket
 from varnish_gateway.chaperone.tls import events, metrics
@@ -55,11 +56,14 @@ class Front:
         self.task: asyncio.Task[None] | None = None
         self._retry = Retry(self._bus, self._work.set)
         self._revival = Retry(self._bus, self._work.set)
+        self._refused = Refused[tuple[str, ...]](self._work.set)
         self._expiry = Expiry()
         self._dates: asyncio.TimerHandle | None = None
         self.problems: Problems = ()
         self.in_force: Tls | None = None
         """What was accepted last as a whole."""
+        self.good: Tls | None = None
+        """What it takes to serve the same again after a restart; None as long as nothing was accepted."""
 
     # -- from outside ----------------------------------------------------------------------
 
@@ -122,6 +126,7 @@ class Front:
         self._is_ending = True
         self._retry.cancel()
         self._revival.cancel()
+        self._refused.close()
         if self._dates is not None:
             self._dates.cancel()
         if self.task is not None:
@@ -152,12 +157,21 @@ class Front:
             try:
                 problems = await self._keep()
                 self._retry.begin_anew()
+                self._try_again(problems)
             except (errors.GatewayError, OSError) as fault:
                 problems = (fault,)
                 self._retry.later(fault)
             self._done = asked
             self._conclude(problems)
             self._answer(asked)
+
+    def _try_again(self, refusals: Problems) -> None:
+        """Have another look at what was refused, after a while."""
+        reasons = tuple(map(str, refusals))
+        if not reasons:
+            self._refused.clear()
+        elif self._refused.why(reasons) is None:
+            self._refused.note(reasons, "; ".join(reasons))
 
     def _answer(self, asked: int) -> None:
         """Answer those who wait for what was asked up to now."""
@@ -206,7 +220,9 @@ class Front:
         if fault is not None and serving.plan.binds and not serving.running:
             raise fault
         if not problems:
-            self.in_force = tls
+            self.in_force = self.good = tls
+        elif serving.plan.binds:
+            self.good = serving.plan.tls
         return tuple(problems)
 
     async def _come_back(self) -> errors.ChildExited | None:

@@ -14,7 +14,7 @@ from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from pathlib import Path
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.child import LINE_LIMIT, Child, end_leftover, lifeline_to
+from varnish_gateway.chaperone.child import LINE_LIMIT, Child, end_leftover, killed, lifeline_to
 from varnish_gateway.chaperone.lifeline import Lifeline
 from varnish_gateway.chaperone.tls.admin import AdminSocket
 from varnish_gateway.chaperone.tls.store import MASTER_SOCKET, PID_FILE
@@ -93,7 +93,7 @@ async def launch(work_dir: Path, admin: AdminSocket) -> Haproxy:
 
 
 async def check(work_dir: Path) -> None:
-    """Raise TlsRefused if HAProxy does not take the configuration on disk."""
+    """Raise TlsRefused if HAProxy does not take the configuration on disk, ChildExited if it was ended meanwhile."""
     process = await _start(work_dir, "-c", stdout=DEVNULL, stderr=PIPE)
     try:
         _, said = await process.communicate()
@@ -101,6 +101,8 @@ async def check(work_dir: Path) -> None:
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if (how := killed(process)) is not None:
+        raise errors.ChildExited(f"haproxy -c, which looks at its configuration, {how}")
     if process.returncode != 0:
         lines = (_LINE.fullmatch(line.strip()) for line in said.decode(errors="replace").splitlines())
         words = "; ".join(line["text"] for line in lines if line and line["level"] == "ALERT")

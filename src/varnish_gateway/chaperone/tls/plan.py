@@ -37,6 +37,23 @@ class Plan(Struct, frozen=True):
     def ports(self) -> set[int]:
         return {bind.port for bind in self.binds}
 
+    @property
+    def tls(self) -> Tls:
+        """What makes exactly this plan."""
+        slots = {slot.name for listed in self.lists.values() for slot in listed}
+        stored = {name: f"{content_hash(self.files[name])}.pem" if name in slots else name for name in self.files}
+        ports = (
+            wire.TlsPort(
+                port=bind.port,
+                certificates=tuple(
+                    wire.Certificate(file=stored[slot.name], names=slot.names) for slot in self.lists[bind.port]
+                ),
+                clients=None if bind.clients is None else wire.ClientValidation(*bind.clients),
+            )
+            for bind in self.binds
+        )
+        return Tls(tuple(ports), {stored[name]: content for name, content in self.files.items()})
+
     def __repr__(self) -> str:
         return f"Plan({self.binds})"  # never what is in the files
 

@@ -45,7 +45,7 @@ class Serving:
         self._sockets: tuple[Socket, ...] = ()
         self.plan = Plan()
         self.is_mixed = False
-        """Whether an exchange was not finished, so that only a reload makes it certain what serves."""
+        """Whether an exchange or a reload was not finished, so that only a reload makes it certain what serves."""
 
     @property
     def running(self) -> bool:
@@ -131,6 +131,7 @@ class Serving:
         admin = self._write(plan)
         try:
             await self._refuse_unless_good(plan)
+            self.is_mixed = True
             await master.reload()
             await master.serves(admin)
         except BaseException:

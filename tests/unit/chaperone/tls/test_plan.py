@@ -2,7 +2,9 @@ import pytest
 
 from varnish.tlslab import both, pair, tls
 from varnish_gateway.chaperone.sockets import parse_listen
+from varnish_gateway.chaperone.tls.material import TLS_JSON, read_tls
 from varnish_gateway.chaperone.tls.plan import Plan, Planner, steps
+from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.ir import Tls
 
 SOCKETS = parse_listen("https-443=:443,https;https-8443=:8443,https").tls
@@ -55,6 +57,26 @@ def test_ports_authorities_and_what_is_too_large_need_a_reload(planner):
     other = plan_of(planner, tls(443, (MILK, ["tea"])), before)
     assert [steps(before, each, 40000) for each in (more, validated)] == [None, None]
     assert steps(before, other, 100) is None
+
+
+def test_a_plan_tells_what_makes_the_same_again(planner):
+    many = [f"{number}.tea" for number in range(1200)]
+    wanted = both(
+        tls(
+            443, (TEA, ["*", "tea"]), (MILK, ["milk", "*"]), (pair("tea", 1), ["tea"]), clients="friends", insecure=True
+        ),
+        tls(8443, (MILK, many)),
+    )
+    plan = plan_of(planner, wanted)
+    again = read_tls({**plan.tls.files, TLS_JSON: encode_tls(plan.tls)}, "here")
+    assert plan_of(planner, again) == plan
+
+
+def test_a_plan_tells_of_what_stayed_of_before(planner):
+    before = plan_of(planner, tls(443, (TEA, ["tea"]), (MILK, ["milk"])))
+    after, problems = planner.plan(tls(443, (b"none", ["tea"]), (pair("milk", 1), ["milk"])), SOCKETS, before)
+    assert len(problems) == 1
+    assert plan_of(planner, after.tls) == after
 
 
 def test_nothing_in_a_plan_is_shown(planner):
