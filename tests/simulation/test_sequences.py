@@ -12,10 +12,11 @@ from apiserver.operators import gateway, listener_set, route
 from simulation.client import answers_to
 from simulation.documents import BACKEND, HOME, OTHERS, OURS, STRANGERS, Document, basics, class_parameters, pod
 from simulation.operators import Operator, at_rest
-from simulation.store import Store
+from simulation.store import Store, key_of
 from simulation.virtualtime import in_virtual_time
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
+from varnish_gateway.emit import routing as emitted
 from varnish_gateway.operator.sources import OWNED
 
 G1, G2 = Key("Gateway", HOME, "g1"), Key("Gateway", HOME, "g2")
@@ -71,6 +72,11 @@ def condition(store: Store, key: Key, type_: str) -> Document:
 def sockets_in(store: Store, key: Key) -> list[str]:
     """Return the sockets of the listeners in a Gateway's ConfigMap."""
     return [one["socket"] for one in json.loads(store.documents[key]["data"][names.ROUTING])["listeners"]]
+
+
+def maps(store: Store) -> list[str]:
+    """Return the names of all ConfigMaps of Gateways."""
+    return [key.name for key in generated(store) if key.kind == "ConfigMap"]
 
 
 def generated(store: Store) -> dict[Key, Document]:
@@ -280,3 +286,25 @@ async def test_what_is_made_anew_in_the_place_of_an_object_that_others_had_chang
     await rest(store, operator)
     assert store.documents[deployment]["spec"]["replicas"] == 2
     await assert_nothing_left_to_write(store, operator)
+
+
+@in_virtual_time
+async def test_shards_that_only_the_leader_before_needed_go(monkeypatch):
+    """Not before the index names them no more: until then pods look for them."""
+    monkeypatch.setattr(emitted, "PER_SHARD", 2)
+    store = cluster(gateway_named(G1))
+    before, after = Operator(store), Operator(store, leads=False)
+    await rest(store, before, after)
+    after.reading.hold(R1.kind)
+    many = [route(HOME, f"r{number}", G1.name, backend={"name": BACKEND}) for number in range(6)]
+    store.put(*many)
+    await asyncio.sleep(SOON)
+    assert len(maps(store)) == 4
+    before.turn.give(leads=False)
+    for one in many:
+        store.delete(key_of(one))
+    after.turn.give(leads=True)
+    after.reading.release(R1.kind)
+    await rest(store, before, after)
+    assert maps(store) == [names.config_map(G1.name)]
+    await assert_nothing_left_to_write(store, before, after)
