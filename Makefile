@@ -123,7 +123,7 @@ check: setup ## lint, types, import layers
 .PHONY: test
 test: check build/libvmod_ghost_panic.so ## the checks, and the tests that need neither images nor a cluster with nodes
 	cd ghost && PYTHON=/usr/bin/python3 $(CARGO) test --locked
-	$(PYTEST) tests/unit tests/golden tests/property
+	$(PYTEST) tests/unit tests/golden tests/property tests/simulation
 	$(PYTEST) tests/varnish
 	@$(MAKE) --no-print-directory apiserver
 

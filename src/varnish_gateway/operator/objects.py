@@ -165,10 +165,10 @@ class Objects:
         answer = await self._writer.apply(without(manifest, fields), manager=names.GATEWAY_MANAGER)
         if (gateway := self._gateway.get(key)) is None:  # it is not wanted any more
             return answer
-        held = held_by(managers, msgspec.json.decode(answer))
-        if not held:
-            raise errors.Conflict(f"{key} is another one by now, and nobody holds anything of it")
-        self._yielded[key] = Yielded(fields, managers, held)
+        yielded = Yielded(fields, managers, held_by(managers, msgspec.json.decode(answer)))
+        if not yielded.held:
+            raise errors.Conflict(f"{key} is another one by now, and they hold nothing of it")
+        self._yielded[key] = yielded
         holders = ", ".join(conflict.managers) or "another manager"
         message = f"{key}: {', '.join(conflict.fields)} is left to {holders}, which holds it"
         self._report(gateway, "FieldConflict", message)

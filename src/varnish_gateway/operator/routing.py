@@ -108,15 +108,13 @@ class Routing:
                 answer = await self._writer.apply(manifest, manager=manager, metadata_only=routing is not None)
                 live = decode_map(answer) if routing is None else decode_shard(answer, routing)
                 self._sources.answered(key, live)
-            if not self._sources.is_watched(live):
-                live = structs.replace(live, head="")  # a label is missing
         except errors.FieldConflict as conflict:
             held = f"{key}: {', '.join(conflict.fields)} is held by {', '.join(conflict.managers)}"
             remedy = "delete the ConfigMap, and it is made anew at once"
             raise errors.FieldConflict(
                 f"{held}; {remedy}", managers=conflict.managers, fields=conflict.fields
             ) from conflict
-        return live
+        return live if self._sources.is_watched(live) else structs.replace(live, head="")  # a label is missing
 
     async def _stored(self, key: Key) -> LiveMap | None:
         """Return a ConfigMap as it is stored; raise if it is not ours."""

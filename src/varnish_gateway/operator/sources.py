@@ -51,7 +51,7 @@ OWNED = (
 )
 
 
-NOTHING_LEFT = {"f:status": {}}
+NOTHING_LEFT: Mapping[str, Any] = {"f:status": {}}
 """What the API server has a manager hold that took a status back."""
 
 

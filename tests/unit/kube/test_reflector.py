@@ -167,6 +167,19 @@ async def test_what_was_written_during_a_list_is_not_missed_in_it():
         assert told == [("a", "1"), ("b", "1"), ("c", "7")]
 
 
+async def test_what_was_written_and_ended_before_a_list_that_is_on_its_way_has_ended():
+    """The answer to the write comes between two pages."""
+    server = (
+        Scripted()
+        .then(200, page(thing("b", "1"), version="10", onward="more"))
+        .then(200, page(version="10"))
+        .then_stream(stay=True)
+    )
+    async with reflecting(server, knows=(Key("ConfigMap", "n", "a"), "6")) as (_, told):
+        await until_async(lambda: ("a", None) in told, "no deletion")
+        assert told == [("b", "1"), ("a", None)]
+
+
 async def test_a_resource_version_that_is_never_taken_is_given_up():
     """After a restore of etcd the API server is behind us, and says so with 504."""
     server = Scripted().then(200, page(thing("a", "900"), version="999"))
