@@ -74,6 +74,11 @@ class Mixture:
         allowed = {"allowedListeners": {"namespaces": {"from": "Same"}}}
         self._put(*(gateway(self._home, name, self._class, **allowed) for name in GATEWAYS))
 
+    def end(self) -> None:
+        """Remove what is in no namespace."""
+        self._delete(gateway_class(self._class))
+        self._delete(parameters(self._class))
+
     def change(self) -> None:
         """Make one change."""
         self._turn += 1

@@ -32,3 +32,4 @@ def test_what_comes_and_goes_ends_as_it_ought_to_be(cluster, tmp_path, operators
     assert_converged(cluster, class_name, operator)
     operator.stop()
     assert_nothing_left_to_write(cluster, class_name, tmp_path, operators)
+    mixture.end()

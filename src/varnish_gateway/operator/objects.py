@@ -32,10 +32,13 @@ Report = Callable[[Key, str, str], None]
 
 
 class Objects:
-    def __init__(self, writer: Writer, sources: Sources, report: Report) -> None:
+    """``add_surplus`` is called with an object that was perhaps just made, and is not wanted any more."""
+
+    def __init__(self, writer: Writer, sources: Sources, report: Report, add_surplus: Callable[[Key], None]) -> None:
         self._writer = writer
         self._sources = sources
         self._report = report
+        self._add_surplus = add_surplus
         self._wanted: dict[Key, Manifest] = {}
         self._gateway: dict[Key, Key] = {}
         self._by_gateway: dict[Key, set[Key]] = {}
@@ -78,8 +81,13 @@ class Objects:
         """Have the object as it is wanted."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
-            if key in self._wanted:
+            if key not in self._wanted:
+                return
+            try:
                 await self._bring(key)
+            finally:
+                if key not in self._wanted:
+                    self._add_surplus(key)
 
     async def _bring(self, key: Key) -> None:
         manifest = self._wanted[key]

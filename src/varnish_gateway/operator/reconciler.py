@@ -251,7 +251,7 @@ class Reconciler:
                 self._sweep(key)
 
     def add_surplus(self, key: Key) -> None:
-        """Have a ConfigMap looked at that holds no shard any more."""
+        """Have an object looked at that is not wanted any more."""
         self._add("object", key)
 
     async def _do_object(self, key: Key) -> None:
@@ -269,9 +269,7 @@ class Reconciler:
             await self._hands.objects.bring(key)
         finally:
             gateway = self._hands.objects.gateway_of(key)
-            if gateway is None:  # not wanted any more, and perhaps just made
-                self._add("object", key)
-            elif key.kind == "Service" and self._sources.live.get(key) is not before:
+            if gateway is not None and key.kind == "Service" and self._sources.live.get(key) is not before:
                 self._probe_soon(gateway)
 
     def _is_unwanted(self, key: Key) -> bool:

@@ -122,7 +122,7 @@ class Operator:
             tls_limit=TLS_BYTES,
         )
         self._reconciler = Reconciler(translator, installation, self._sources, self._queue)
-        objects = Objects(writer, self._sources, self._report)
+        objects = Objects(writer, self._sources, self._report, self._reconciler.add_surplus)
         routing = Routing(writer, self._sources, objects, self._reconciler.add_surplus)
         statuses = Statuses(writer, self._sources, self._recorder, CONTROLLER, self._sources.is_of_another_operator)
         prober = Prober(self._sources, outside.chaperones, statuses.verdicts)

@@ -127,7 +127,10 @@ class Statuses:
         status = applied_status(wanted, seen.status, _now())
         if status is None:
             return
-        answer = await self._writer.apply_status(_document(key, seen, status), manager=names.GATEWAY_MANAGER)
+        document = _document(key, seen, status)
+        if key == self._sources.class_key:  # nobody else speaks of it, and its finalizer is written at the same time
+            del document["metadata"]["resourceVersion"]
+        answer = await self._writer.apply_status(document, manager=names.GATEWAY_MANAGER)
         self._written(key, answer, faults(status), seen)
 
     async def _write_route(self, key: Key, wanted: ir.RouteStatus | None, seen: Seen) -> None:

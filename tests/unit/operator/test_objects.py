@@ -53,7 +53,7 @@ def stored() -> Stored:
 @pytest.fixture
 def objects(stored: Stored, sources: Sources) -> Objects:
     """All objects of a Gateway are wanted."""
-    made = Objects(stored, sources, lambda *_: None)
+    made = Objects(stored, sources, lambda *_: None, lambda _: None)
     made.want(GATEWAY, plan().settle())
     return made
 
