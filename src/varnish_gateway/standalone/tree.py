@@ -1,15 +1,15 @@
 """Which manifest files lie under the paths that a person gave.
 
 In:   paths of files and directories.
-Out:  their manifests (*.yaml, *.yml, *.json), directories with all below them.
+Out:  their manifests (*.yaml, *.yml, *.json), directories with all below them, symbolic links.
 Hidden entries are passed over: editors' and ConfigMap mounts' own bookkeeping has such names.
 """
 
-# ruff: noqa: PTH110, PTH112, PTH113, PTH116  strings: with thousands of files Path objects cost more than the work on them
+# ruff: noqa: PTH110, PTH112, PTH113, PTH114, PTH116  strings: with thousands of files Path objects cost more than the work on them
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from varnish_gateway import errors
@@ -24,6 +24,7 @@ class Tree:
 
     files: dict[str, None] = field(default_factory=dict)
     directories: dict[str, None] = field(default_factory=dict)
+    links: dict[str, None] = field(default_factory=dict)  # also those that lead nowhere yet
 
 
 def check_roots(roots: Iterable[str]) -> None:
@@ -39,6 +40,8 @@ def scan(roots: Iterable[str]) -> Tree:
     """Return the manifests and directories under roots, each once."""
     tree, seen = Tree(), set[tuple[int, int]]()
     for root in roots:
+        if os.path.islink(root):
+            tree.links[root] = None
         if os.path.isdir(root):
             _descend(root, tree, seen)
         elif os.path.isfile(root):
@@ -63,17 +66,19 @@ def _descend(directory: str, tree: Tree, seen: set[tuple[int, int]]) -> None:
     for entry in entries:
         if entry.name.startswith("."):
             continue
-        if entry.is_dir():
+        if entry.is_symlink():
+            tree.links[entry.path] = None
+        if _holds(entry.is_dir):
             _descend(entry.path, tree, seen)
-        elif entry.name.endswith(SUFFIXES) and entry.is_file():
+        elif entry.name.endswith(SUFFIXES) and _holds(entry.is_file):
             tree.files[entry.path] = None
 
 
-def nearest_directory(path: str) -> tuple[str, str]:
-    """Return the nearest directory above path that exists, and the name in it that leads to path."""
-    parent, name = os.path.split(path)
-    parent = parent or "."
-    return (parent, name) if os.path.isdir(parent) or parent == path else nearest_directory(parent)
+def _holds(question: Callable[[], bool]) -> bool:
+    try:
+        return question()
+    except OSError:
+        return False  # a link that leads in a circle, or where we may not go
 
 
 def is_manifest(name: str) -> bool:
