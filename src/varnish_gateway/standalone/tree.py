@@ -38,19 +38,22 @@ def check_roots(roots: Iterable[str]) -> None:
 
 def scan(roots: Iterable[str]) -> Tree:
     """Return the manifests and directories under roots, each once."""
-    tree, seen = Tree(), set[tuple[int, int]]()
+    tree, seen, linked = Tree(), set[tuple[int, int]](), list[str]()
     for root in roots:
         if os.path.islink(root):
             tree.links[root] = None
         if os.path.isdir(root):
-            _descend(root, tree, seen)
+            _descend(root, tree, seen, linked)
         elif os.path.isfile(root):
             tree.files[root] = None
+    # Last, so that no link that is new gives another name to what was there before.
+    while linked:
+        _descend(linked.pop(0), tree, seen, linked)
     return tree
 
 
-def _descend(directory: str, tree: Tree, seen: set[tuple[int, int]]) -> None:
-    """Take a directory in, through symbolic links too, but never twice."""
+def _descend(directory: str, tree: Tree, seen: set[tuple[int, int]], linked: list[str]) -> None:
+    """Take a directory in, but never twice; note the symbolic links in it that lead to others."""
     try:
         status = os.stat(directory)
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
@@ -69,7 +72,10 @@ def _descend(directory: str, tree: Tree, seen: set[tuple[int, int]]) -> None:
         if entry.is_symlink():
             tree.links[entry.path] = None
         if _holds(entry.is_dir):
-            _descend(entry.path, tree, seen)
+            if entry.is_symlink():
+                linked.append(entry.path)
+            else:
+                _descend(entry.path, tree, seen, linked)
         elif entry.name.endswith(SUFFIXES) and _holds(entry.is_file):
             tree.files[entry.path] = None
 

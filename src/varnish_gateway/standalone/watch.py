@@ -16,7 +16,7 @@ stayed away for ``ABSENCE``, as git and some editors remove a file in order to w
 together with a file that is new it is named at once: the two may be one that was renamed.
 """
 
-# ruff: noqa: PTH110, PTH112, PTH116, PTH118  strings: with thousands of files Path objects cost more than the work on them
+# ruff: noqa: PTH110, PTH112, PTH113, PTH116, PTH118  strings: with thousands of files Path objects cost more than the work on them
 
 import asyncio
 import contextlib
@@ -45,6 +45,8 @@ _EVENTS = _WRITTEN | _REMOVED | Mask.CREATE | Mask.DELETE_SELF | Mask.MOVE_SELF
 log = logging.getLogger(__name__)
 
 Signature = tuple[int, int, int, int]
+_REPLACED: Signature = (0, 0, 0, 0)
+"""Of a file that was removed: what is there since then is another one."""
 
 
 class Watcher:
@@ -114,7 +116,7 @@ class Watcher:
         for path in due:
             del self._gone[path]
         # One that is being written just now will be told when it is closed.
-        gone = {path for path in due if not os.path.exists(path)}
+        gone = {path for path in due if not os.path.isfile(path)}
         self._told -= gone
         self._told |= there
         return there | gone
@@ -179,7 +181,8 @@ class Watcher:
         if event.mask & _FINISHED:
             return True
         if not event.mask & Mask.ATTRIB:
-            self._signatures.pop(path, None)  # if there is one, it is another
+            if path in self._signatures:
+                self._signatures[path] = _REPLACED
             return bool(event.mask & _REMOVED) and not os.path.exists(path)
         if path in self._unfinished or _signature(path) != self._signatures.get(path):
             self._unfinished[path] = asyncio.get_running_loop().time() + ABSENCE
@@ -188,7 +191,8 @@ class Watcher:
     def _look_for_finished(self, finished: Collection[str]) -> set[str]:
         """Return the files that differ; keep back those that may be being written, as nobody closed them."""
         before = self._signatures
-        differing = self._look()
+        # A file may have left the tree before, and gone only now.
+        differing = self._look() | (self._told - self._tree.files.keys())
         closed = {signature[:2] for path in finished if (signature := _signature(path)) is not None}
         moved_in = tuple(path + os.sep for path in finished if os.path.isdir(path))
         unfinished = {
@@ -205,7 +209,7 @@ class Watcher:
         """Whether a file that differs was written in place, or is there again after it was removed."""
         if (now := self._signatures.get(path)) is None:
             return False
-        if was is None:
+        if was in (None, _REPLACED):
             return path in self._told and not _is_link(path)
         return was[:2] == now[:2]
 

@@ -21,7 +21,10 @@ def test_links_are_followed_and_loops_end(tmp_path):
     (tmp_path / "real" / "a.yaml").touch()
     (tmp_path / "real" / "back").symlink_to(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert list(scan([str(tmp_path)]).files) == [str(tmp_path / "link" / "a.yaml")]
+    (tmp_path / "first" / "link").mkdir(parents=True)
+    (tmp_path / "first" / "link" / "real").symlink_to(tmp_path / "real")
+    assert list(scan([str(tmp_path)]).files) == [str(tmp_path / "real" / "a.yaml")], "a link gives no other name"
+    assert list(scan([str(tmp_path / "link")]).files)[-1] == str(tmp_path / "link" / "a.yaml")
 
 
 def test_links_that_lead_in_a_circle_or_nowhere_are_no_manifests(tmp_path):

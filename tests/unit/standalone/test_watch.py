@@ -225,6 +225,25 @@ async def test_a_directory_that_joins_the_tree_by_another_name(watcher, conf, tm
     await changed(watcher, conf / "sub" / "y.yaml")
 
 
+async def test_a_link_that_leads_where_another_does_is_followed_when_it_changes(watcher, conf, tmp_path):
+    write(tmp_path / "elsewhere" / "x.yaml", "x: 1\n")
+    (conf / "two").symlink_to(tmp_path / "elsewhere")
+    await changed(watcher, conf / "two" / "x.yaml")
+    (conf / "one").symlink_to(tmp_path / "elsewhere")
+    await changed(watcher, conf / "one" / "x.yaml")
+    (conf / "two").unlink()
+    await changed(watcher, conf / "two" / "x.yaml")
+
+
+@pytest.mark.parametrize("pause", [0, 20 * SETTLE])
+async def test_a_file_whose_place_a_directory_takes_is_gone(watcher, conf, tmp_path, pause):
+    write(tmp_path / "elsewhere" / "x.yaml", "x: 1\n")
+    (conf / "a.yaml").unlink()
+    await asyncio.sleep(pause)
+    (conf / "a.yaml").symlink_to(tmp_path / "elsewhere")
+    await changed(watcher, conf / "a.yaml", conf / "a.yaml" / "x.yaml")
+
+
 async def test_what_a_link_leads_to_comes_back(watcher, conf, tmp_path):
     target = tmp_path / "elsewhere" / "x.yaml"
     write(target, "x: 1\n")
