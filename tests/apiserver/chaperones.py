@@ -23,7 +23,7 @@ from apiserver.cluster import Cluster
 from varnish import talk
 from varnish.loopback import free_port
 from varnish.running import RunningGateway
-from varnish.waiting import until_async
+from varnish.waiting import until, until_async
 from varnish_gateway.chaperone.tls.material import TLS_JSON
 from varnish_gateway.emit.manifests.access import access
 from varnish_gateway.emit.manifests.access import endpoints_binding as access_to_endpoints
@@ -53,13 +53,17 @@ class Gateway:
     # -- what it may read -------------------------------------------------------------------
 
     def grant(self, *, shards: int = 1) -> str:
-        """Make the ServiceAccount and what it may read, as the operator and deploy/ do; return its token."""
+        """Make the ServiceAccount and what it may read, as the operator and deploy/ do; return its token.
+
+        What it may read it may read from then on: the API server learns of a grant a moment later.
+        """
         for manifest in access(self._shape(shards)):
             self._apply(manifest)
         document = yaml.safe_load((ROOT / "deploy" / "02-chaperone-rbac.yaml").read_text())
         document["metadata"]["name"] = CLUSTER_ROLE
         self._apply(document)
         self.bind_endpoints(self.namespace)
+        self._until_allowed(verb="get", resource="configmaps", namespace=self.namespace, name=f"{NAME}-vcl")
         return self.cluster.service_account_token(self.namespace, NAME)
 
     def bind_endpoints(self, *namespaces: str) -> None:
@@ -67,6 +71,19 @@ class Gateway:
         installation = Installation(image="none", chaperone_role=CLUSTER_ROLE)
         for namespace in namespaces:
             self._apply(access_to_endpoints(self._shape(), namespace, installation))
+        for namespace in namespaces:
+            for verb in ("list", "watch"):
+                self._until_allowed(verb=verb, group="discovery.k8s.io", resource="endpointslices", namespace=namespace)
+
+    def _until_allowed(self, **attributes: str) -> None:
+        """Wait until the API server knows that the chaperone may do this."""
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": f"system:serviceaccount:{self.namespace}:{NAME}", "resourceAttributes": attributes},
+        }
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        until(lambda: self.cluster.request("POST", path, review)["status"]["allowed"], f"{attributes} is allowed")
 
     def _shape(self, shards: int = 1) -> GatewayShape:
         return GatewayShape(namespace=self.namespace, name=NAME, uid="none", class_name="none", shards=shards)
@@ -136,6 +153,7 @@ class Chaperone:
 
     def __init__(self, gateway: Gateway, token: str, directory: Path, **environment: str) -> None:
         self.port, self.tls_port, self.health = free_port(), free_port(), free_port()
+        self.program: tuple[str, ...] = ("-m", "varnish_gateway")
         self.environment = {
             "KUBECONFIG": str(gateway.cluster.kubeconfig(token)),
             "NAMESPACE": gateway.namespace,
@@ -156,7 +174,7 @@ class Chaperone:
         """Run it; it is stopped, gently, at the end."""
         process = await asyncio.create_subprocess_exec(
             *("setpriv", "--pdeathsig", "KILL"),  # it does not outlive the tests, however they end
-            *(sys.executable, "-m", "varnish_gateway", "chaperone", "--log-format", "json"),
+            *(sys.executable, *self.program, "chaperone", "--log-format", "json"),
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, **self.environment},
             limit=1 << 20,
@@ -166,6 +184,16 @@ class Chaperone:
             yield gateway
         finally:
             await gateway.stop(signal.SIGTERM)
+
+    def wait_for_lists(self, seconds: float) -> None:
+        """Let routing wait this long for the first list of a namespace, in place of SETTLE_SECONDS."""
+        words = (
+            "import runpy",
+            "from varnish_gateway.chaperone import slicewatch",
+            f"slicewatch.SETTLE_SECONDS = {seconds}",
+            "runpy.run_module('varnish_gateway', run_name='__main__')",
+        )
+        self.program = ("-c", "; ".join(words))
 
     async def ask(self, host: str) -> talk.Answer:
         return await talk.ask(self.port, host)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from apiserver.chaperones import Gateway
-from varnish.waiting import until_async
+from varnish.waiting import PATIENCE, until_async
 from varnish_gateway.chaperone import slicewatch
 from varnish_gateway.chaperone.slicewatch import SliceWatches
 from varnish_gateway.ir import wire
@@ -37,7 +37,8 @@ def told():
 
 
 @pytest.fixture
-async def watches(client, told):
+async def watches(client, told, monkeypatch):
+    monkeypatch.setattr(slicewatch, "SETTLE_SECONDS", PATIENCE)  # a list may take long on a slow machine
     watches = SliceWatches(client, told.take, told.listed.append)
     async with asyncio.TaskGroup() as tasks:
         watches.begin(tasks)

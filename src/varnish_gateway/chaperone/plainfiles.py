@@ -4,11 +4,14 @@ In:   VCL_PATH, ROUTING_CONFIG_PATH (version 1 or 2), ENDPOINTS_PATH (EndpointSl
 or JSON, a file or a directory), TLS_CERT_DIR (tls.json and what it names); or, without a routing
 file, a GHOST_CONFIG_PATH that somebody wrote by hand.
 Out:  ``read`` returns the Change since the last call. A file that is half written or wrong
-is told once and keeps its last good content until it changes.
+is told once and keeps its last good content until it changes. What is read depends on the files
+alone, and not on the order in which they came.
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -19,6 +22,7 @@ from varnish_gateway.api import EndpointSlice, Key, decode, key_of
 from varnish_gateway.chaperone.change import Change
 from varnish_gateway.chaperone.ghostfiles import Bundle
 from varnish_gateway.chaperone.join import unserved_reason
+from varnish_gateway.chaperone.paths import below
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.tls.material import TLS_JSON, file_names, read_ports
 from varnish_gateway.chaperone.version1 import hand_written, routing_shard
@@ -40,13 +44,43 @@ class Stamp(NamedTuple):
     modified: int
 
 
+class SliceFiles:
+    """The EndpointSlices of many files. Where several define the same one, the last of them by path counts."""
+
+    def __init__(self) -> None:
+        self._slices: dict[Path, _Slices] = {}
+        self._paths: dict[Key, set[Path]] = {}  # the files that define a slice
+
+    @property
+    def paths(self) -> AbstractSet[Path]:
+        """The files that define any."""
+        return self._slices.keys()
+
+    def get(self, key: Key) -> EndpointSlice | None:
+        paths = self._paths.get(key)
+        return None if paths is None else self._slices[max(paths)][key]
+
+    def replace(self, path: Path, slices: _Slices) -> set[Key]:
+        """Take in what a file defines now; return the slices that may be others."""
+        before = self._slices.pop(path, {})
+        if slices:
+            self._slices[path] = slices
+        for key in before.keys() - slices.keys():
+            self._paths[key].discard(path)
+            if not self._paths[key]:
+                del self._paths[key]
+        for key in slices:
+            self._paths.setdefault(key, set()).add(path)
+        return before.keys() | slices.keys()
+
+
 class PlainFiles:
     """``by_hand`` says whether ghost's configuration is somebody's own; decided at the start."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stamps: dict[Path, Stamp | None] = {}
-        self._slices: dict[Path, _Slices] = {}
+        self._slices = SliceFiles()
         self._tls: Tls | None = None
         self.by_hand = not _exists(settings.routing_path) and _exists(settings.ghost_config_path)
 
@@ -102,27 +136,21 @@ class PlainFiles:
         return tls
 
     def _read_slices(self) -> dict[Key, EndpointSlice | None]:
-        before = {key for slices in self._slices.values() for key in slices}
         present = set(_manifests(self._settings.endpoints_path))
-        changed: dict[Key, EndpointSlice | None] = {}
-        for path in self._slices.keys() - present:
-            changed |= dict.fromkeys(self._slices.pop(path))
+        touched: set[Key] = set()
+        for path in self._slices.paths - present:
+            touched |= self._slices.replace(path, {})
             self._stamps.pop(path, None)
-        for path in sorted(present):
-            changed |= self._read_manifest(path)
-        after = {key for slices in self._slices.values() for key in slices}
-        return changed | dict.fromkeys(before - after)
+        for path in present:
+            touched |= self._read_manifest(path)
+        return {key: self._slices.get(key) for key in touched}
 
-    def _read_manifest(self, path: Path) -> dict[Key, EndpointSlice | None]:
+    def _read_manifest(self, path: Path) -> set[Key]:
         content = self._changed_content(path)
         if content is None:
-            return {}
+            return set()
         slices = _told(lambda: parse_slices(content, str(path)))
-        if slices is None:
-            return {}
-        gone: dict[Key, EndpointSlice | None] = dict.fromkeys(self._slices.get(path, {}))
-        self._slices[path] = slices
-        return {**gone, **slices}
+        return set() if slices is None else self._slices.replace(path, slices)
 
     def _changed_content(self, path: Path | None) -> bytes | None:
         """Return a file's content if it is another file, or was written, since we read it."""
@@ -184,12 +212,12 @@ def _manifests(path: Path | None) -> list[Path]:
     if path is None:
         return []
     if path.is_dir():
-        return [child for child in path.rglob("*") if child.suffix in MANIFEST_SUFFIXES and not _hidden(child, path)]
+        return [Path(entry.path) for entry in below(str(path)) if _is_manifest(entry)]
     return [path] if path.exists() else []
 
 
-def _hidden(child: Path, root: Path) -> bool:
-    return any(part.startswith(".") for part in child.relative_to(root).parts)
+def _is_manifest(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(MANIFEST_SUFFIXES) and not entry.is_dir(follow_symlinks=False)
 
 
 def _tls_of(directory: Path) -> Tls:

@@ -45,7 +45,7 @@ class Resolver:
         while True:
             try:
                 addresses = await lookup(host)
-            except OSError as error:
+            except (OSError, UnicodeError) as error:
                 log.warning("can't resolve %s: %s", host, error, extra={"host": host})
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
@@ -56,6 +56,6 @@ class Resolver:
 
 
 async def lookup(host: str) -> tuple[str, ...]:
-    """Return the addresses of host, sorted; OSError if there are none."""
+    """Return the addresses of host, sorted; OSError if there are none, UnicodeError if it is no host name."""
     found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return tuple(sorted({str(entry[4][0]) for entry in found}))

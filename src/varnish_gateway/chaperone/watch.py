@@ -1,8 +1,8 @@
 """Tell when something near a path changes.
 
 In:   paths of files and directories, which need not exist yet.
-Out:  one item per burst of changes in the directories that hold them, renames and the symlink
-swaps of mounted ConfigMaps included.
+Out:  one item per burst of changes in the directories that hold them, or what symbolic links
+lead to; renames and the symlink swaps of mounted ConfigMaps included.
 """
 
 import asyncio
@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
 from asyncinotify import Inotify, Mask
+
+from varnish_gateway.chaperone.paths import Way, below, places
 
 BURST_SECONDS = 0.005
 _CHANGES = (
@@ -33,7 +35,8 @@ def _watch_only(inotify: Inotify, wanted: set[Path]) -> None:
     """Watch these directories, and no other; what has the path of one may be another since the last time."""
     kept: set[int] = set()
     for directory in wanted:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # its end is told as well
+        # Its end is told as well; one that a link only passes through need not be ours to read.
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             kept.add(inotify.add_watch(directory, _CHANGES).wd)
     for watch in inotify.watches:
         if watch.wd not in kept:
@@ -52,14 +55,22 @@ async def _rest_of_burst(inotify: Inotify) -> None:
 def directories(paths: Iterable[Path]) -> set[Path]:
     """Return the directories to watch: each path's own or its nearest one, and all below a directory.
 
-    A symbolic link on the way to it changes in the directory that holds the link.
+    A symbolic link changes in the directory that holds it, and what it leads to in another one.
     """
-    found: set[Path] = set()
+    known: dict[str, Way] = {}
+    found: set[str] = set()
     for path in paths:
-        parents = path.absolute().parents
-        found.add(next(parent for parent in parents if parent.is_dir()))
-        found |= {parent.parent for parent in parents if parent.is_symlink()}
+        absolute = str(path.absolute())
+        found |= _around(absolute, known)
         if path.is_dir():
-            found.add(path.absolute())
-            found |= {child for child in path.absolute().rglob("*") if child.is_dir()}
-    return found
+            found.add(absolute)
+        for entry in below(absolute):
+            if entry.is_symlink():
+                found |= _around(entry.path, known)
+            elif entry.is_dir():
+                found.add(entry.path)
+    return set(map(Path, found))
+
+
+def _around(path: str, known: dict[str, Way]) -> set[str]:
+    return {directory for directory, _ in places(path, known)}

@@ -28,7 +28,7 @@ class Files:
             try:
                 with open(path, "rb") as file:  # noqa: PTH123  # a Path would cost more than the read
                     data = file.read()
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 if self._digests.pop(path, None) is not None:
                     readings[path] = None
                 continue

@@ -1,15 +1,15 @@
 """Which manifest files lie under the paths that a person gave.
 
 In:   paths of files and directories.
-Out:  their manifests (*.yaml, *.yml, *.json), directories with all below them.
+Out:  their manifests (*.yaml, *.yml, *.json), directories with all below them, symbolic links.
 Hidden entries are passed over: editors' and ConfigMap mounts' own bookkeeping has such names.
 """
 
-# ruff: noqa: PTH110, PTH112, PTH113, PTH116  strings: with thousands of files Path objects cost more than the work on them
+# ruff: noqa: PTH110, PTH112, PTH113, PTH114, PTH116  strings: with thousands of files Path objects cost more than the work on them
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from varnish_gateway import errors
@@ -24,6 +24,7 @@ class Tree:
 
     files: dict[str, None] = field(default_factory=dict)
     directories: dict[str, None] = field(default_factory=dict)
+    links: dict[str, None] = field(default_factory=dict)  # also those that lead nowhere yet
 
 
 def check_roots(roots: Iterable[str]) -> None:
@@ -37,17 +38,22 @@ def check_roots(roots: Iterable[str]) -> None:
 
 def scan(roots: Iterable[str]) -> Tree:
     """Return the manifests and directories under roots, each once."""
-    tree, seen = Tree(), set[tuple[int, int]]()
+    tree, seen, linked = Tree(), set[tuple[int, int]](), list[str]()
     for root in roots:
+        if os.path.islink(root):
+            tree.links[root] = None
         if os.path.isdir(root):
-            _descend(root, tree, seen)
+            _descend(root, tree, seen, linked)
         elif os.path.isfile(root):
             tree.files[root] = None
+    # Last, so that no link that is new gives another name to what was there before.
+    while linked:
+        _descend(linked.pop(0), tree, seen, linked)
     return tree
 
 
-def _descend(directory: str, tree: Tree, seen: set[tuple[int, int]]) -> None:
-    """Take a directory in, through symbolic links too, but never twice."""
+def _descend(directory: str, tree: Tree, seen: set[tuple[int, int]], linked: list[str]) -> None:
+    """Take a directory in, but never twice; note the symbolic links in it that lead to others."""
     try:
         status = os.stat(directory)
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
@@ -63,17 +69,22 @@ def _descend(directory: str, tree: Tree, seen: set[tuple[int, int]]) -> None:
     for entry in entries:
         if entry.name.startswith("."):
             continue
-        if entry.is_dir():
-            _descend(entry.path, tree, seen)
-        elif entry.name.endswith(SUFFIXES) and entry.is_file():
+        if entry.is_symlink():
+            tree.links[entry.path] = None
+        if _holds(entry.is_dir):
+            if entry.is_symlink():
+                linked.append(entry.path)
+            else:
+                _descend(entry.path, tree, seen, linked)
+        elif entry.name.endswith(SUFFIXES) and _holds(entry.is_file):
             tree.files[entry.path] = None
 
 
-def nearest_directory(path: str) -> tuple[str, str]:
-    """Return the nearest directory above path that exists, and the name in it that leads to path."""
-    parent, name = os.path.split(path)
-    parent = parent or "."
-    return (parent, name) if os.path.isdir(parent) or parent == path else nearest_directory(parent)
+def _holds(question: Callable[[], bool]) -> bool:
+    try:
+        return question()
+    except OSError:
+        return False  # a link that leads in a circle, or where we may not go
 
 
 def is_manifest(name: str) -> bool:

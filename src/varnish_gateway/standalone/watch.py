@@ -4,21 +4,24 @@ In:   paths of files and directories.
 Out:  the manifests there, and from then on sets of those that may have changed.
 
 A plain write, rename or removal of a manifest names that file alone. Everything else that
-can change what lies under the paths (directories, symbolic links, a lost event) is answered
-by looking at the whole tree again and comparing inode, size and time of every file.
+can change what lies under the paths (directories, symbolic links and what they lead through, a
+lost event) is answered by looking at the whole tree again and comparing inode, size and time of
+every file.
 
 Files are read when their writer closes them or renames them into place, never while they
-are being written: one that a look finds to be another, and that nobody closed, is named when
-it has been the same for ``ABSENCE``. Events that follow one another closely come out as one set; a single
-one waits ``SETTLE`` and no longer. A file that is gone is named when it has stayed away for
-``ABSENCE``, as git and some editors remove a file in order to write it anew; together with
-a file that is new it is named at once: the two may be one that was renamed.
+are being written: one that a look finds to be another, or to be back, and that nobody closed, is
+named when it has been the same for ``ABSENCE``. Events that follow one another closely come out as
+one set; a single one waits ``SETTLE`` and no longer. A file that is gone is named when it has
+stayed away for ``ABSENCE``, as git and some editors remove a file in order to write it anew;
+together with a file that is new it is named at once: the two may be one that was renamed.
 """
 
-# ruff: noqa: PTH110, PTH116, PTH118  strings: with thousands of files Path objects cost more than the work on them
+# ruff: noqa: PTH110, PTH112, PTH113, PTH116, PTH118  strings: with thousands of files Path objects cost more than the work on them
 
 import asyncio
+import contextlib
 import errno
+import logging
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping
@@ -27,7 +30,8 @@ from typing import Self
 from asyncinotify import Event, Inotify, Mask
 
 from varnish_gateway import errors
-from varnish_gateway.standalone.tree import Tree, is_manifest, nearest_directory, scan
+from varnish_gateway.chaperone.paths import Place, Way, nearest_directory, places
+from varnish_gateway.standalone.tree import Tree, is_manifest, scan
 
 SETTLE = 0.002
 LONGEST_BURST = 0.05
@@ -38,19 +42,23 @@ _REMOVED = Mask.DELETE | Mask.MOVED_FROM
 _LOST = Mask.Q_OVERFLOW | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
 _EVENTS = _WRITTEN | _REMOVED | Mask.CREATE | Mask.DELETE_SELF | Mask.MOVE_SELF
 
+log = logging.getLogger(__name__)
+
 Signature = tuple[int, int, int, int]
+_REPLACED: Signature = (0, 0, 0, 0)
+"""Of a file that was removed: what is there since then is another one."""
 
 
 class Watcher:
     """Watches until it is closed. Use as a context manager."""
 
     def __init__(self, roots: Iterable[str]) -> None:
-        self._roots = [os.path.normpath(root) for root in roots]
+        self._roots = dict.fromkeys(map(os.path.normpath, roots))
         self._inotify = Inotify(cache_size=256, sync_timeout=0)
         self._watched: dict[str, int] = {}  # directory → descriptor
         self._directories: dict[int, list[str]] = {}  # descriptor → directory, by all its names
         self._returns: dict[int, set[str]] = {}  # descriptor → names by which a root can come back
-        self._targets: dict[int, set[str]] = {}  # descriptor → names that symbolic links lead to
+        self._targets: dict[int, set[str]] = {}  # descriptor → names that symbolic links lead to or through
         self._tree = Tree()
         self._signatures: dict[str, Signature] = {}
         self._getting: asyncio.Future[Event] | None = None
@@ -107,10 +115,11 @@ class Watcher:
         due = {path for path, end in self._gone.items() if has_new or end <= now}
         for path in due:
             del self._gone[path]
-        self._told -= due
-        self._told |= there
         # One that is being written just now will be told when it is closed.
-        return there | {path for path in due if not os.path.exists(path)}
+        gone = {path for path in due if not os.path.isfile(path)}
+        self._told -= gone
+        self._told |= there
+        return there | gone
 
     async def _burst(self) -> list[Event]:
         """One event and those that follow it closely; none when something kept back is to be told."""
@@ -147,51 +156,76 @@ class Watcher:
         look_again = False
         for event in events:
             if event.mask & _LOST:
-                self._forget(event)
-                look_again = True
+                look_again |= self._is_news(event)
                 continue
-            if (path := self._path(event)) is None:
-                continue
+            paths = self._paths(event)
             if event.mask & _FINISHED:
-                finished.add(path)
-            if self._is_plain(event, path):
-                if self._tells(event, path):
-                    files.add(path)
-                    look_again |= self._is_named(event, self._targets)
+                finished |= paths
+            if plain := {path for path in paths if self._is_plain(event, path)}:
+                told = {path for path in plain if self._tells(event, path)}
+                files |= told
+                look_again |= bool(told) and self._is_named(event, self._targets)
             else:
-                look_again |= self._matters(event, path)
+                look_again |= any(self._matters(event, path) for path in paths)
         for path in files:
             self._note(path)
             self._unfinished.pop(path, None)
         return files | self._look_for_finished(finished) if look_again else files
+
+    def _is_news(self, event: Event) -> bool:
+        """Whether a watch was lost; not if we took it away ourselves."""
+        return event.watch is None or event.watch.wd in self._directories
 
     def _tells(self, event: Event, path: str) -> bool:
         """Whether an event about a plain manifest is the end of a change; keep it back where it may not be."""
         if event.mask & _FINISHED:
             return True
         if not event.mask & Mask.ATTRIB:
+            if path in self._signatures:
+                self._signatures[path] = _REPLACED
             return bool(event.mask & _REMOVED) and not os.path.exists(path)
         if path in self._unfinished or _signature(path) != self._signatures.get(path):
             self._unfinished[path] = asyncio.get_running_loop().time() + ABSENCE
         return path not in self._unfinished
 
-    def _look_for_finished(self, finished: Iterable[str]) -> set[str]:
-        """Return the files that differ; keep back those that were written in place and that nobody closed."""
+    def _look_for_finished(self, finished: Collection[str]) -> set[str]:
+        """Return the files that differ; keep back those that may be being written, as nobody closed them."""
         before = self._signatures
-        differing = self._look()
+        # A file may have left the tree before, and gone only now.
+        differing = self._look() | (self._told - self._tree.files.keys())
         closed = {signature[:2] for path in finished if (signature := _signature(path)) is not None}
-        end = asyncio.get_running_loop().time() + ABSENCE
-        for path in list(differing):
-            was, now = before.get(path), self._signatures.get(path)
-            if was is not None and now is not None and was[:2] == now[:2] and now[:2] not in closed:
-                self._unfinished[path] = end
-                differing.remove(path)
-        return differing
+        moved_in = tuple(path + os.sep for path in finished if os.path.isdir(path))
+        unfinished = {
+            path
+            for path in differing
+            if self._may_grow(path, before.get(path))
+            and self._signatures[path][:2] not in closed
+            and not path.startswith(moved_in)
+        }
+        self._unfinished |= dict.fromkeys(unfinished, asyncio.get_running_loop().time() + ABSENCE)
+        return differing - unfinished
 
-    def _path(self, event: Event) -> str | None:
-        names = self._directories.get(event.watch.wd) if event.watch else None
-        # The same directory by another name: events carry the name that came first.
-        return os.path.join(names[0], str(event.name)) if names and event.name else None
+    def _may_grow(self, path: str, was: Signature | None) -> bool:
+        """Whether a file that differs was written in place, or is there again after it was removed."""
+        if (now := self._signatures.get(path)) is None:
+            return False
+        if was in (None, _REPLACED):
+            return path in self._told and not _is_link(path)
+        return was[:2] == now[:2]
+
+    def _paths(self, event: Event) -> set[str]:
+        """Return what an event is about, by all the names that it may have in the tree."""
+        if event.watch is None or event.name is None:
+            return set()
+        paths: set[str] = set()
+        for directory in self._directories.get(event.watch.wd, ()):
+            path = os.path.join(directory, str(event.name))
+            is_listed = directory in self._tree.directories
+            if is_listed:
+                paths.add(path)
+            if not is_listed or os.path.normpath(path) in self._roots:
+                paths.add(os.path.normpath(path))
+        return paths
 
     def _is_plain(self, event: Event, path: str) -> bool:
         """Whether the event tells all about one manifest."""
@@ -217,56 +251,60 @@ class Watcher:
     def _is_named(event: Event, names: Mapping[int, Collection[str]]) -> bool:
         return event.watch is not None and str(event.name) in names.get(event.watch.wd, ())
 
-    def _forget(self, event: Event) -> None:
-        """Stop watching a directory that went away or moved: it is found again by its path, if at all."""
-        if event.watch is None or event.watch.wd not in self._directories:
-            return
-        for directory in self._directories.pop(event.watch.wd):
-            del self._watched[directory]
-        if event.mask & Mask.MOVE_SELF:
-            self._inotify.rm_watch(event.watch)
-
     def _look(self) -> set[str]:
         """Compare the tree with what was known; return the files that differ."""
         is_settled = False
         while not is_settled:
             self._tree = scan(self._roots)
-            roots = dict.fromkeys(map(nearest_directory, self._roots))
-            targets = dict.fromkeys(
-                os.path.split(os.path.realpath(path)) for path in self._tree.files if _is_link(path)
-            )
-            outside = [directory for directory, _ in (*roots, *targets)]
+            known: dict[str, Way] = {}
+            returns = {place for root in self._roots for place in (nearest_directory(root), *places(root, known))}
+            targets = {place for link in self._tree.links for place in places(link, known)}
+            outside = (directory for directory, _ in returns | targets)
             # Listed before it was watched, a directory may have changed in between.
-            is_settled = not self._watch([*self._tree.directories, *outside])
-        self._returns, self._targets = self._by_descriptor(roots), self._by_descriptor(targets)
+            is_settled = not self._watch_only({*self._tree.directories, *outside})
+        self._returns, self._targets = self._by_descriptor(returns), self._by_descriptor(targets)
         before, self._signatures = self._signatures, {}
         for path in list(self._tree.files):
             self._note(path)
         after = self._signatures
         return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
 
-    def _by_descriptor(self, places: Iterable[tuple[str, str]]) -> dict[int, set[str]]:
+    def _by_descriptor(self, places: Iterable[Place]) -> dict[int, set[str]]:
         names: dict[int, set[str]] = {}
         for directory, name in places:
             if directory in self._watched:
                 names.setdefault(self._watched[directory], set()).add(name)
         return names
 
-    def _watch(self, directories: Iterable[str]) -> bool:
-        """Watch the directories that are not watched yet; say whether there were any."""
-        before = len(self._watched)
-        for directory in directories:
-            if directory in self._watched:
-                continue
-            try:
-                watch = self._inotify.add_watch(directory, _EVENTS | Mask.ONLYDIR)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as error:
-                raise _explained(error, directory) from None
-            self._watched[directory] = watch.wd
-            self._directories.setdefault(watch.wd, []).append(directory)
-        return len(self._watched) > before
+    def _watch_only(self, directories: Iterable[str]) -> bool:
+        """Watch these directories and no other; say whether one was not watched before.
+
+        Each is asked for anew: what has its path may be another one since the last time.
+        """
+        before, self._directories = self._directories, {}
+        self._watched = {
+            directory: watched for directory in directories if (watched := self._watch(directory)) is not None
+        }
+        for directory, watched in self._watched.items():
+            self._directories.setdefault(watched, []).append(directory)
+        for watch in self._inotify.watches:
+            if watch.wd not in self._directories:
+                with contextlib.suppress(OSError):  # it ended by itself
+                    self._inotify.rm_watch(watch)
+        return not self._directories.keys() <= before.keys()
+
+    def _watch(self, directory: str) -> int | None:
+        """Return the descriptor of a directory that is watched from now on, if it is there."""
+        try:
+            return self._inotify.add_watch(directory, _EVENTS | Mask.ONLYDIR).wd
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except PermissionError:
+            # Links may lead through one that is not ours to list.
+            log.warning("%s: can't be watched: what is replaced there is not noticed", directory)
+            return None
+        except OSError as error:
+            raise _explained(error, directory) from None
 
     def _note(self, path: str) -> None:
         """Remember how a file looks now, and whether it is there."""

@@ -153,8 +153,22 @@ def test_a_slice_may_move_to_another_service():
     assert {name: len(pool) for name, pool in changed.items()} == {"n/tea:80": 0, "n/coffee:80": 1}
 
 
+def test_an_external_name_that_moves_to_another_shard_keeps_its_addresses():
+    """Whoever resolves it was never told that nobody asks, and has nothing new to say."""
+    join = Join()
+    external = shard(backend(external="example.com"))
+    join.update({0: external})
+    join.update(resolved={"example.com": ("192.0.2.1",)})
+    assert join.update({0: None, 1: external}) == {}
+    assert join.update({0: external, 1: None}) == {}
+
+
 SERVICES = st.sampled_from(["tea", "coffee", "milk"])
-SHARDS = st.lists(SERVICES.map(lambda name: backend(f"n/{name}")), max_size=3).map(lambda refs: shard(*refs))
+HOSTS = {"tea.example.com": ("192.0.2.1",), "milk.example.com": ("192.0.2.2", "192.0.2.3")}
+BACKENDS = st.builds(
+    lambda name, external: backend(f"n/{name}", external=external), SERVICES, st.sampled_from([None, *HOSTS])
+)
+SHARDS = st.lists(BACKENDS, max_size=3).map(lambda refs: shard(*refs))
 PIECES = st.builds(
     lambda service, addresses: piece(*addresses, service=service),
     SERVICES,
@@ -165,20 +179,23 @@ PIECES = st.builds(
 @given(
     st.lists(
         st.tuples(
-            st.dictionaries(st.integers(0, 2), st.none() | SHARDS, max_size=2),
+            st.dictionaries(st.integers(0, 2), st.none() | SHARDS),
             st.dictionaries(st.sampled_from("abc"), st.none() | PIECES, max_size=2),
         ),
         max_size=8,
     )
 )
 def test_the_incremental_result_equals_the_result_from_scratch(history):
-    join, pools, routing, pieces = Join(), {}, {}, {}
+    join, pools, routing, pieces, asked = Join(), {}, {}, {}, frozenset()
     for shards, named in history:
         pools |= join.update(shards, named)
+        # As the resolver does: a host is told once, for as long as somebody asks for it.
+        pools |= join.update(resolved={host: HOSTS[host] for host in join.external_hosts - asked})
+        asked = join.external_hosts
         routing |= shards
         pieces |= named
-    pools = {name: pool for name, pool in pools.items() if pool is not None}
-    assert pools == Join().update(routing, pieces)
+        there = {name: pool for name, pool in pools.items() if pool is not None}
+        assert there == Join().update(routing, pieces, resolved=HOSTS)
 
 
 def remembered(*addresses):

@@ -1,9 +1,13 @@
 import json
+import os
+from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from varnish_gateway.chaperone.plainfiles import PlainFiles
+from varnish_gateway.chaperone.plainfiles import PlainFiles, SliceFiles
 from varnish_gateway.chaperone.settings import Settings
 from varnish_gateway.chaperone.sockets import parse_listen
 from varnish_gateway.chaperone.watch import directories
@@ -91,6 +95,75 @@ def test_endpoint_slices_come_move_and_go(settings, tmp_path):
     assert names(files.read()) == {"x": True}
     two.unlink()
     assert names(files.read()) == {"x": False}
+
+
+def addresses(change):
+    return {
+        key.name: piece and [address for each in piece.endpoints for address in each.addresses]
+        for key, piece in change.slices.items()
+    }
+
+
+def test_a_slice_that_two_files_define_stays_while_one_of_them_does(settings, tmp_path):
+    one, two = tmp_path / "endpoints" / "1.yaml", tmp_path / "endpoints" / "2.yaml"
+    one.write_text(SLICE % "x")
+    two.write_text((SLICE % "x").replace("10.0.0.1", "10.0.0.2"))
+    files = PlainFiles(settings)
+    assert addresses(files.read()) == {"x": ["10.0.0.2"]}, "the last file by path counts"
+    one.write_text((SLICE % "x").replace("10.0.0.1", "10.0.0.33"))
+    assert addresses(files.read()) == {"x": ["10.0.0.2"]}, "as for one that starts now"
+    two.write_text(SLICE % "y")
+    assert addresses(files.read()) == {"x": ["10.0.0.33"], "y": ["10.0.0.1"]}
+    two.write_text(SLICE % "x")
+    one.unlink()
+    assert addresses(files.read()) == {"x": ["10.0.0.1"], "y": None}
+    two.unlink()
+    assert addresses(files.read()) == {"x": None}
+
+
+FILES = st.sampled_from(["1.yaml", "2.yaml", "3.yaml"])
+CONTENTS = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3))
+
+
+@given(st.lists(st.tuples(FILES, CONTENTS), max_size=8))
+def test_slices_are_those_that_one_who_starts_now_reads(history):
+    slices, contents, told = SliceFiles(), {}, {}
+    for name, content in history:
+        contents[name] = content
+        told |= {key: slices.get(key) for key in slices.replace(Path(name), content)}
+        anew = {key: value for _, content in sorted(contents.items()) for key, value in content.items()}
+        assert {key: value for key, value in told.items() if value is not None} == anew
+
+
+def test_hidden_manifests_are_passed_over(settings, tmp_path):
+    """A mounted ConfigMap has each of its files twice: as a link, and in the hidden directory where that leads."""
+    mount = tmp_path / "endpoints"
+    (mount / "..v1").mkdir()
+    (mount / "..v1" / "x.yaml").write_text(SLICE % "x")
+    (mount / "..data").symlink_to("..v1")
+    (mount / ".y.yaml").write_text(SLICE % "y")
+    files = PlainFiles(settings)
+    assert names(files.read()) == {}
+    (mount / "x.yaml").symlink_to("..data/x.yaml")
+    assert names(files.read()) == {"x": True}
+
+
+def test_a_directory_that_goes_while_it_is_listed_is_passed_over(settings, tmp_path, monkeypatch):
+    """A mounted ConfigMap removes its old directory while we look."""
+    scandir = os.scandir
+
+    def vanish(directory):
+        if os.fspath(directory).endswith("old"):
+            raise FileNotFoundError(directory)
+        return scandir(directory)
+
+    for name in ("old", "new"):
+        (tmp_path / "endpoints" / name).mkdir()
+    (tmp_path / "endpoints" / "new" / "x.yaml").write_text(SLICE % "x")
+    monkeypatch.setattr(os, "scandir", vanish)
+    files = PlainFiles(settings)
+    assert tmp_path / "endpoints" / "new" in directories(files.paths)
+    assert names(files.read()) == {"x": True}
 
 
 def test_a_bad_manifest_freezes_itself_alone(settings, tmp_path, caplog):

@@ -70,6 +70,18 @@ async def test_lookup_asks_the_system():
         await resolve.lookup("no-such-name.invalid")
 
 
+async def test_a_name_that_is_none_is_said_and_asked_again(monkeypatch, caplog):
+    """The codec of host names refuses such a label before the system is asked."""
+    monkeypatch.setattr(resolve, "RETRY_SECONDS", 0.005)
+    host = f"{'a' * 64}.example.com"
+    resolver = resolve.Resolver([].append)
+    resolver.want([host])
+    async with asyncio.timeout(5):
+        while caplog.text.count(f"can't resolve {host}: ") < 2:
+            await asyncio.sleep(0.001)
+    await resolver.close()
+
+
 async def test_a_close_that_is_cancelled_ends_so(names):
     resolver = resolve.Resolver(names.changes.append)
     resolver.want(["a"])

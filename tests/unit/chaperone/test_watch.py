@@ -83,6 +83,28 @@ async def test_what_a_swap_brings_is_watched_from_then_on(tmp_path, kind, below)
             await asyncio.wait_for(waiting, SECONDS)
 
 
+@pytest.mark.parametrize("path", ["main.vcl", ""])
+async def test_what_a_link_leads_to_is_watched(tmp_path, path):
+    """As with certificates that something else renews: links to links."""
+    for name in ("etc", "live", "archive", "archive2"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "archive" / "one.vcl").write_text("1")
+    (tmp_path / "archive2" / "one.vcl").write_text("1")
+    (tmp_path / "live" / "current").symlink_to("../archive")
+    (tmp_path / "etc" / "main.vcl").symlink_to(tmp_path / "live" / "current" / "one.vcl")
+    async with contextlib.aclosing(bursts(lambda: [tmp_path / "etc" / path])) as watching:
+        waiting = await quiet(watching.__anext__)
+        (tmp_path / "archive" / "one.vcl").write_text("2")
+        await asyncio.wait_for(waiting, SECONDS)
+        waiting = await quiet(watching.__anext__)
+        (tmp_path / "live" / "next").symlink_to("../archive2")
+        (tmp_path / "live" / "next").rename(tmp_path / "live" / "current")
+        await asyncio.wait_for(waiting, SECONDS)
+        waiting = await quiet(watching.__anext__)
+        (tmp_path / "archive2" / "one.vcl").write_text("3")
+        await asyncio.wait_for(waiting, SECONDS)
+
+
 async def test_what_is_not_there_any_more_is_not_watched(tmp_path, changed):
     (tmp_path / "conf").mkdir()
     await changed()

@@ -3,7 +3,7 @@
 import pytest
 
 from varnish_gateway import errors
-from varnish_gateway.standalone.tree import check_roots, nearest_directory, scan
+from varnish_gateway.standalone.tree import check_roots, scan
 
 
 def test_directories_with_all_below_them(tmp_path):
@@ -21,7 +21,19 @@ def test_links_are_followed_and_loops_end(tmp_path):
     (tmp_path / "real" / "a.yaml").touch()
     (tmp_path / "real" / "back").symlink_to(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert list(scan([str(tmp_path)]).files) == [str(tmp_path / "link" / "a.yaml")]
+    (tmp_path / "first" / "link").mkdir(parents=True)
+    (tmp_path / "first" / "link" / "real").symlink_to(tmp_path / "real")
+    assert list(scan([str(tmp_path)]).files) == [str(tmp_path / "real" / "a.yaml")], "a link gives no other name"
+    assert list(scan([str(tmp_path / "link")]).files)[-1] == str(tmp_path / "link" / "a.yaml")
+
+
+def test_links_that_lead_in_a_circle_or_nowhere_are_no_manifests(tmp_path):
+    (tmp_path / "a.yaml").symlink_to("a.yaml")
+    (tmp_path / "b.yaml").symlink_to("nothing.yaml")
+    (tmp_path / "c.yaml").touch()
+    tree = scan([str(tmp_path)])
+    assert list(tree.files) == [str(tmp_path / "c.yaml")]
+    assert list(tree.links) == [str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")]
 
 
 def test_a_file_given_twice_counts_once(tmp_path):
@@ -48,11 +60,3 @@ def test_a_directory_that_can_not_be_listed_is_said(tmp_path, monkeypatch, caplo
     monkeypatch.setattr("os.scandir", refuse)
     assert scan([str(tmp_path)]).files == {}
     assert caplog.messages == [f"{tmp_path}: can't be listed: Permission denied"]
-
-
-def test_nearest_directory(tmp_path):
-    assert nearest_directory(str(tmp_path / "a" / "b" / "c.yaml")) == (str(tmp_path), "a")
-    assert nearest_directory(str(tmp_path / "c.yaml")) == (str(tmp_path), "c.yaml")
-    assert nearest_directory("c.yaml") == (".", "c.yaml")
-    assert nearest_directory(".") == (".", ".")
-    assert nearest_directory("/") == ("/", "")
