@@ -51,9 +51,14 @@ def stored() -> Stored:
 
 
 @pytest.fixture
-def objects(stored: Stored, sources: Sources) -> Objects:
+def surplus() -> list[Key]:
+    return []
+
+
+@pytest.fixture
+def objects(stored: Stored, sources: Sources, surplus: list[Key]) -> Objects:
     """All objects of a Gateway are wanted."""
-    made = Objects(stored, sources, lambda *_: None, lambda _: None)
+    made = Objects(stored, sources, lambda *_: None, surplus.append)
     made.want(GATEWAY, plan().settle())
     return made
 
@@ -93,6 +98,23 @@ async def test_one_object_is_brought_by_one_at_a_time(objects, stored, monkeypat
     monkeypatch.setattr(stored, "apply", slowly)
     await asyncio.gather(bring_and_change(), objects.bring(SERVICE))
     assert stored.applied == [SERVICE, SERVICE]
+
+
+async def test_what_is_not_wanted_any_more_when_it_was_just_made_is_told(objects, stored, surplus, monkeypatch):
+    """Whoever looked at it meanwhile found nothing yet, and the watch tells nothing new of it."""
+    apply = stored.apply
+
+    async def while_it_becomes_unwanted(manifest: dict[str, Any], *, manager: str) -> bytes:
+        objects.want(GATEWAY, {SERVICE: None})
+        return await apply(manifest, manager=manager)
+
+    await objects.bring(SERVICE)
+    assert surplus == []
+    stored.objects.clear()
+    objects._sources.live.clear()
+    monkeypatch.setattr(stored, "apply", while_it_becomes_unwanted)
+    await objects.bring(SERVICE)
+    assert surplus == [SERVICE]
 
 
 async def test_nothing_is_kept_of_what_is_not_wanted(objects):
