@@ -61,6 +61,9 @@ PROMISES: Sequence[tuple[tuple[str, ...], str, float | None]] = [
     (("changes", "median ms among 5,000"), "rename to changed answer among 5,000 routes, median ms", 60),
     (("changes", "5,000 / 10"), "the same, 5,000 / 10", 2),
     (("changes", "start on 5,000 files, s"), "start on 5,000 files until the last route serves, s", 10),
+    (("recovery", "longest s of a worker's death"), "a worker's death until the next answer, longest of ten, s", 2),
+    (("recovery", "longest s of varnishd's death"), "the same of varnishd itself, which compiles its VCL anew", None),
+    (("recovery", "longest s of another port"), "a listener's other port until the first answer there, longest, s", 2),
     (("translation", "translating 5,000 routes, CPU s"), "translating 5,000 routes from nothing, CPU s", 1),
     (("memory", "memory of ghost for 5,000 routes, MB"), "memory of ghost for 5,000 routes and endpoints, MB", 40),
     (

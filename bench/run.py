@@ -1,6 +1,6 @@
 """Measure everything, check it against what we promise, write results and pictures.
 
-Usage: run.py [--quick] [NAME…]   with NAME among cost, changes, translation, memory, operator, endpoints
+Usage: run.py [--quick] [NAME…]   with NAME among cost, changes, recovery, translation, memory, operator, endpoints
 """
 
 import argparse
@@ -14,6 +14,7 @@ from pathlib import Path
 import changes
 import endpoint_cost
 import operator_cost
+import recovery
 import report
 import request_cost
 import translation
@@ -30,6 +31,7 @@ def main() -> int:
     measurements: dict[str, Callable[[], dict[str, object]]] = {
         "cost": lambda: request_cost.measure(rounds, seconds),
         "changes": lambda: changes.measure(edits),
+        "recovery": lambda: recovery.measure(edits // 10),
         "translation": translation.measure_translation,
         "memory": translation.measure_memory,
         "operator": lambda: operator_cost.measure(edits, huge=7_000 if given.quick else operator_cost.HUGE),
