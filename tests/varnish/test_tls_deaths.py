@@ -95,9 +95,11 @@ async def test_deaths_at_any_moment_of_changes(serving):
         changed = tls(port, (pair("tea", number), ["tea"]), clients="authority" if number % 2 else "", insecure=True)
         change = asyncio.create_task(plane.apply(Change(tls=changed)))
         await asyncio.sleep(number * 0.005)  # not a wait for anything: each time another moment
+        deaths = len(heard(plane, events.HaproxyExited)) + plane.front.serving.running
         if plane.front.serving.running:
             kill(plane, "master")
         await change
+        await until_async(lambda deaths=deaths: len(heard(plane, events.HaproxyExited)) >= deaths, "it is noticed")
         await until_everything_serves(plane, port, pair("tea", number))
     await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]))))
 
