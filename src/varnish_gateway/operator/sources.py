@@ -277,6 +277,8 @@ class Sources:
             self.stated[key] = new
         else:  # the answer to a write of ours came first: only the status there is newer
             self.stated[key] = new._replace(version=known.version, status=known.status)
+            if new.finalizers != known.finalizers:
+                self._batch.stated.add(key)
         if known is None or (new.obj, new.is_ending) != (known.obj, known.is_ending):
             # Whoever deletes a Gateway wants its pods gone, also while finalizers hold the object.
             self._batch.inputs[key] = None if new.is_ending and key.kind == api.Gateway.kind else new.obj

@@ -4,14 +4,15 @@ import json
 from contextlib import ExitStack
 from types import SimpleNamespace
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from varnish_gateway.api import Key
+from varnish_gateway.api import GatewayClass, Key
 from varnish_gateway.emit import names
 from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.operator.live import decode_map
-from varnish_gateway.operator.sources import Sources
+from varnish_gateway.operator.sources import Seen, Sources
 
 KEY = Key("ConfigMap", "shop", "gw-vcl")
 LABELS = names.labels("shop", "gw", "varnish")
@@ -100,3 +101,17 @@ def test_what_there_is_of_a_gateway_is_known_at_any_time(steps):
         for gateway in GATEWAYS:
             assert story.sources.live_of(gateway) == [key for key in live if live[key].gateway == gateway]
     assert len(story.sources._live_of) == len(story.sources.live)
+
+
+async def test_other_finalizers_are_news_also_behind_a_newer_status():
+    """They are written at the same time; the answer about the status may come first."""
+    sources = Sources(SimpleNamespace(metrics=Metrics()), "varnish")
+    key = sources.class_key
+    found = msgspec.convert({"metadata": {"name": key.name}, "spec": {"controllerName": "ours"}}, GatewayClass)
+    first = Seen(obj=found, version="1", status=b"null", is_ending=False)
+    sources._take_stated({key: first})
+    await sources.batch()
+    sources.answered_status(key, "3", b"{}")
+    sources._take_stated({key: first._replace(version="2", finalizers=("one",))})
+    assert (await sources.batch()).stated == {key}
+    assert sources.stated[key] == first._replace(version="3", status=b"{}", finalizers=("one",))
