@@ -266,7 +266,8 @@ class Sources:
                 self._batch.inputs[key] = None
             else:
                 self._keep_stated(key, seen)
-            self._note_whose(key)
+            if key.kind in (api.GatewayClass.kind, api.Gateway.kind):
+                self._note_whose(key)
         self._wake.set()
 
     def _keep_stated(self, key: Key, new: Seen) -> None:
@@ -284,14 +285,16 @@ class Sources:
             self._batch.inputs[key] = None if new.is_ending and key.kind == api.Gateway.kind else new.obj
 
     def _note_whose(self, key: Key) -> None:
-        """Notice when Gateways cease to be another operator's."""
+        """Notice when a Gateway, or those of a class, cease to be another operator's."""
+        concerned = [key]
         if key.kind == api.GatewayClass.kind:
-            concerned = {one for one in self.stated if one.kind == api.Gateway.kind} | self._others
-        else:
-            concerned = {key} if key.kind == api.Gateway.kind else set()
-        others = {one for one in concerned if self.is_of_another_operator(one)}
-        self._batch.is_released |= bool(self._others & (concerned - others))
-        self._others = self._others - concerned | others
+            concerned = [one for one in self.stated if one.kind == api.Gateway.kind]
+        for gateway in concerned:
+            if self.is_of_another_operator(gateway):
+                self._others.add(gateway)
+            elif gateway in self._others:
+                self._others.remove(gateway)
+                self._batch.is_released = True
 
     def _take_read(self, changes: dict[Key, api.Object | None]) -> None:
         self._batch.inputs.update(changes)

@@ -3,9 +3,10 @@
 In:   statuses from translation, verdicts about Gateways.
 Out:  writes, only where the stored status says something else, and Events about what is wrong.
 
-Each under the version that was seen: what is said of one spec is not stored with the next, nor at another object
-that has the name by now. Gateways, ListenerSets and GatewayClasses by server-side apply. A route's list of parents is
-one value to the API server, shared by all controllers: it is read, changed and written as a whole.
+Each but that of our own class under the version that was seen: what is said of one spec is not stored with the next,
+nor at another object that has the name by now. Gateways, ListenerSets and GatewayClasses by server-side apply. A
+route's list of parents is one value to the API server, shared by all controllers: it is read, changed and written as a
+whole.
 """
 
 import logging
@@ -127,9 +128,8 @@ class Statuses:
         status = applied_status(wanted, seen.status, _now())
         if status is None:
             return
-        document = _document(key, seen, status)
-        if key == self._sources.class_key:  # nobody else speaks of it, and its finalizer is written at the same time
-            del document["metadata"]["resourceVersion"]
+        is_our_class = key == self._sources.class_key  # its finalizer is written at the same time
+        document = _document(key, status, "" if is_our_class else seen.version)
         answer = await self._writer.apply_status(document, manager=names.GATEWAY_MANAGER)
         self._written(key, answer, faults(status), seen)
 
@@ -146,7 +146,7 @@ class Statuses:
     async def _withdraw(self, key: Key, seen: Seen) -> None:
         """Take back what we said about an object that is not ours any more."""
         if not self._is_foreign(key):  # or it is overwritten, by another operator under the same name
-            answer = await self._writer.apply_status(_document(key, seen, {}), manager=names.GATEWAY_MANAGER)
+            answer = await self._writer.apply_status(_document(key, {}, seen.version), manager=names.GATEWAY_MANAGER)
             self._take_answer(key, answer)
         self._forget_withdrawn(key)
 
@@ -184,10 +184,10 @@ def _completed(status: ir.GatewayStatus | ir.ListenerSetStatus, verdict: Verdict
     return with_programmed(status, served=served, reason=reason, message=message, addresses=verdict.addresses)
 
 
-def _document(key: Key, seen: Seen, status: Document) -> Document:
-    metadata = {"name": key.name, "resourceVersion": seen.version}
-    if key.namespace:
-        metadata["namespace"] = key.namespace
+def _document(key: Key, status: Document, version: str) -> Document:
+    """Return a status to apply; where there is a version it must be the stored one."""
+    named = {"name": key.name, "namespace": key.namespace, "resourceVersion": version}
+    metadata = {name: value for name, value in named.items() if value}
     resource = RESOURCES[key.kind]
     return {"apiVersion": resource.api_version, "kind": key.kind, "metadata": metadata, "status": status}
 
