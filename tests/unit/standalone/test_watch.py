@@ -6,62 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from asyncinotify import Inotify, Mask, Watch
 
+from unit.standalone.watching import PATIENCE, changed, is_quiet, replace, write
 from varnish_gateway.standalone.tree import Tree, scan
 from varnish_gateway.standalone.watch import ABSENCE, SETTLE, Watcher
-
-PATIENCE = 5.0
-
-
-@pytest.fixture
-def conf(tmp_path):
-    directory = tmp_path / "conf"
-    directory.mkdir()
-    (directory / "a.yaml").write_text("a: 1\n")
-    (directory / "b.yaml").write_text("b: 1\n")
-    return directory
-
-
-@pytest.fixture
-def watcher(conf):
-    with Watcher([str(conf)]) as watching:
-        yield watching
-
-
-@pytest.fixture
-def _long_absence(monkeypatch):
-    """Let nothing that is kept back be told within a test, however slow the machine is."""
-    monkeypatch.setattr("varnish_gateway.standalone.watch.ABSENCE", 10 * PATIENCE)
-
-
-async def changed(watcher: Watcher, *wanted: Path) -> None:
-    """Wait until exactly these files were named, in one set or in several."""
-    missing = {str(path) for path in wanted}
-    async with asyncio.timeout(PATIENCE):
-        while missing:
-            found = await watcher.changed()
-            assert found <= {str(path) for path in wanted}
-            missing -= found
-
-
-async def is_quiet(watcher: Watcher, probe: Path) -> None:
-    """Nothing but the probe was noticed."""
-    probe.write_text("probe: 1\n")
-    await changed(watcher, probe)
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file in a directory that may be new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def replace(path: Path, text: str) -> None:
-    """Write as editors do: beside it, then by rename."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text)
-    temporary.rename(path)
 
 
 async def test_what_is_there(watcher, conf):
@@ -119,120 +67,11 @@ async def test_a_write_whose_end_was_not_told_is_told_a_moment_later(watcher, co
     await changed(watcher, conf / "a.yaml")
 
 
-async def test_a_link_tells_of_its_target_at_once(watcher, conf):
-    (conf / "link.yaml").symlink_to("a.yaml")
-    await changed(watcher, conf / "link.yaml")
-    (conf / "a.yaml").write_text("a: 22\n")
-    async with asyncio.timeout(ABSENCE / 2):
-        await changed(watcher, conf / "a.yaml", conf / "link.yaml")
-
-
 async def test_bookkeeping_of_editors_is_passed_over(watcher, conf):
     for name in (".a.yaml.swp", "4913", "a.yaml~", "notes.txt"):
         (conf / name).write_text("x")
         (conf / name).unlink()
     await is_quiet(watcher, conf / "b.yaml")
-
-
-async def test_new_directories_are_watched(watcher, conf):
-    (conf / "sub" / "sub").mkdir(parents=True)
-    (conf / "sub" / "sub" / "c.yaml").write_text("c: 1\n")
-    await changed(watcher, conf / "sub" / "sub" / "c.yaml")
-    (conf / "sub" / "sub" / "c.yaml").write_text("c: 22\n")
-    await changed(watcher, conf / "sub" / "sub" / "c.yaml")
-    shutil.rmtree(conf / "sub")
-    await changed(watcher, conf / "sub" / "sub" / "c.yaml")
-
-
-async def test_a_directory_of_two_names_is_forgotten_by_both(conf, tmp_path):
-    root = tmp_path / "other"
-    root.symlink_to(conf)
-    (conf / "b.yaml").unlink()
-    (conf / "b.yaml").symlink_to("a.yaml")
-    with Watcher([str(root)]) as watcher:
-        assert {str(root), str(conf)} <= watcher._watched.keys()
-        shutil.rmtree(conf)
-        await changed(watcher, root / "a.yaml", root / "b.yaml")
-        assert not {str(root), str(conf)} & watcher._watched.keys()
-
-
-async def test_what_is_below_a_directory_that_moves_is_followed(watcher, conf):
-    x, moved = conf / "old" / "sub" / "x.yaml", conf / "new" / "sub" / "x.yaml"
-    write(x, "x: 1\n")
-    await changed(watcher, x)
-    (conf / "old").rename(conf / "new")
-    await changed(watcher, x, moved)
-    moved.write_text("x: 22\n")
-    await changed(watcher, moved)
-    moved.with_name("y.yaml").write_text("y: 1\n")
-    await changed(watcher, moved.with_name("y.yaml"))
-
-
-async def test_a_tree_that_is_replaced_is_followed_and_the_old_one_is_not(watcher, conf, tmp_path):
-    x = conf / "routes" / "sub" / "x.yaml"
-    write(x, "x: 1\n")
-    await changed(watcher, x)
-    write(tmp_path / "stage" / "sub" / "x.yaml", "x: 2\n")
-    (conf / "routes").rename(tmp_path / "old")
-    (tmp_path / "stage").rename(conf / "routes")
-    await changed(watcher, x)
-    x.write_text("x: 333\n")
-    await changed(watcher, x)
-    (tmp_path / "old" / "sub" / "x.yaml").write_text("x: 4444\n")
-    await is_quiet(watcher, conf / "b.yaml")
-
-
-@pytest.mark.parametrize(
-    ("root", "link"),
-    [
-        ("current", "current"),
-        ("current/x.yaml", "current"),
-        ("linked", "linked/x.yaml"),
-        ("linked", "linked/sub"),
-        ("linked/x.yaml", "linked/x.yaml"),
-    ],
-)
-async def test_a_link_that_is_swapped_is_followed_wherever_it_is_on_the_way(tmp_path, root, link):
-    """Releases are put in place like this: current leads to one of them."""
-    for release in ("1", "2"):
-        write(tmp_path / "releases" / release / "x.yaml", f"x: {release}\n")
-    (tmp_path / "current").symlink_to("releases/1")
-    (tmp_path / "linked").mkdir()
-    if link.startswith("linked"):
-        (tmp_path / link).symlink_to(tmp_path / "current" / ("x.yaml" if link.endswith(".yaml") else "."))
-    with Watcher([str(tmp_path / root)]) as watcher:
-        (x,) = map(Path, watcher.files)
-        (tmp_path / "next").symlink_to("releases/2")
-        (tmp_path / "next").rename(tmp_path / "current")
-        await changed(watcher, x)
-        (tmp_path / "releases" / "1" / "x.yaml").write_text("x: 4444\n")
-        (tmp_path / "releases" / "2" / "x.yaml").write_text("x: 333\n")
-        async with asyncio.timeout(PATIENCE):
-            assert await watcher.changed() == {str(x)}
-        (tmp_path / "releases" / "1" / "x.yaml").write_text("x: 55555\n")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(watcher.changed(), 20 * SETTLE)
-
-
-async def test_a_directory_that_joins_the_tree_by_another_name(watcher, conf, tmp_path):
-    elsewhere = tmp_path / "elsewhere"
-    write(elsewhere / "x.yaml", "x: 1\n")
-    (conf / "x.yaml").symlink_to(elsewhere / "x.yaml")
-    await changed(watcher, conf / "x.yaml")
-    (conf / "sub").symlink_to(elsewhere)
-    await changed(watcher, conf / "sub" / "x.yaml")
-    (elsewhere / "y.yaml").write_text("y: 1\n")
-    await changed(watcher, conf / "sub" / "y.yaml")
-
-
-async def test_a_link_that_leads_where_another_does_is_followed_when_it_changes(watcher, conf, tmp_path):
-    write(tmp_path / "elsewhere" / "x.yaml", "x: 1\n")
-    (conf / "two").symlink_to(tmp_path / "elsewhere")
-    await changed(watcher, conf / "two" / "x.yaml")
-    (conf / "one").symlink_to(tmp_path / "elsewhere")
-    await changed(watcher, conf / "one" / "x.yaml")
-    (conf / "two").unlink()
-    await changed(watcher, conf / "two" / "x.yaml")
 
 
 @pytest.mark.parametrize("pause", [0, 20 * SETTLE])
@@ -242,65 +81,6 @@ async def test_a_file_whose_place_a_directory_takes_is_gone(watcher, conf, tmp_p
     await asyncio.sleep(pause)
     (conf / "a.yaml").symlink_to(tmp_path / "elsewhere")
     await changed(watcher, conf / "a.yaml", conf / "a.yaml" / "x.yaml")
-
-
-async def test_what_a_link_leads_to_comes_back(watcher, conf, tmp_path):
-    target = tmp_path / "elsewhere" / "x.yaml"
-    write(target, "x: 1\n")
-    (conf / "x.yaml").symlink_to(target)
-    await changed(watcher, conf / "x.yaml")
-    shutil.rmtree(target.parent)
-    await changed(watcher, conf / "x.yaml")
-    write(target, "x: 2\n")
-    await changed(watcher, conf / "x.yaml")
-
-
-async def test_a_directory_that_may_not_be_watched_is_said(conf, tmp_path, monkeypatch, caplog):
-    add_watch = Inotify.add_watch
-
-    def refuse(self: Inotify, path: str, mask: Mask) -> Watch:
-        if path == str(tmp_path):
-            raise PermissionError(13, "Permission denied")
-        return add_watch(self, path, mask)
-
-    monkeypatch.setattr(Inotify, "add_watch", refuse)
-    with Watcher([str(conf)]) as watcher:
-        assert f"{tmp_path}: can't be watched" in caplog.text
-        await is_quiet(watcher, conf / "a.yaml")
-
-
-async def test_a_directory_that_moves_in_and_out(watcher, conf, tmp_path):
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "c.yaml").write_text("c: 1\n")
-    outside.rename(conf / "inside")
-    await changed(watcher, conf / "inside" / "c.yaml")
-    (conf / "inside").rename(tmp_path / "outside")
-    await changed(watcher, conf / "inside" / "c.yaml")
-    (outside / "c.yaml").write_text("c: 2\n")
-    await is_quiet(watcher, conf / "a.yaml")
-
-
-async def test_the_directory_itself_comes_back(watcher, conf):
-    shutil.rmtree(conf)
-    await changed(watcher, conf / "a.yaml", conf / "b.yaml")
-    conf.mkdir()
-    (conf / "a.yaml").write_text("a: 3\n")
-    await changed(watcher, conf / "a.yaml")
-    (conf / "a.yaml").write_text("a: 4\n")
-    await changed(watcher, conf / "a.yaml")
-
-
-async def test_a_directory_whose_parent_comes_back(tmp_path):
-    conf = tmp_path / "up" / "conf"
-    conf.mkdir(parents=True)
-    (conf / "a.yaml").write_text("a: 1\n")
-    with Watcher([str(conf)]) as watcher:
-        shutil.rmtree(tmp_path / "up")
-        await changed(watcher, conf / "a.yaml")
-        conf.mkdir(parents=True)
-        (conf / "a.yaml").write_text("a: 2\n")
-        await changed(watcher, conf / "a.yaml")
 
 
 async def test_a_file_given_by_name(conf):
@@ -354,52 +134,6 @@ async def test_a_relative_path(conf, monkeypatch):
         (conf / "a.yaml").write_text("a: 2\n")
         async with asyncio.timeout(PATIENCE):
             assert await watcher.changed() == {"./a.yaml"}
-
-
-def mount(directory: Path, version: str, **files: str) -> None:
-    """Write files as the kubelet writes a ConfigMap: all of them change with one rename."""
-    (directory / f"..{version}").mkdir()
-    for name, text in files.items():
-        (directory / f"..{version}" / f"{name}.yaml").write_text(text)
-    (directory / "..data_tmp").symlink_to(f"..{version}")
-    (directory / "..data_tmp").rename(directory / "..data")
-    for name in files:
-        if not (directory / f"{name}.yaml").is_symlink():
-            (directory / f"{name}.yaml").symlink_to(f"..data/{name}.yaml")
-
-
-async def test_a_configmap_mount(tmp_path):
-    conf = tmp_path / "mount"
-    conf.mkdir()
-    mount(conf, "v1", a="a: 1\n", b="b: 1\n")
-    with Watcher([str(conf)]) as watcher:
-        assert watcher.files == [str(conf / "a.yaml"), str(conf / "b.yaml")]
-        for version in ("v2", "v3"):
-            mount(conf, version, a=f"a: {version}\n", b=f"b: {version}\n")
-            await changed(watcher, conf / "a.yaml", conf / "b.yaml")
-        shutil.rmtree(conf / "..v1")
-        await is_quiet(watcher, conf / "c.yaml")
-        (conf / "..data").unlink()
-        await changed(watcher, conf / "a.yaml", conf / "b.yaml")
-
-
-async def test_links_to_files_elsewhere(watcher, conf, tmp_path):
-    target = tmp_path / "elsewhere" / "x.yaml"
-    target.parent.mkdir()
-    target.write_text("x: 1\n")
-    (conf / "x.yaml").symlink_to(target)
-    await changed(watcher, conf / "x.yaml")
-    target.write_text("x: 22\n")
-    await changed(watcher, conf / "x.yaml")
-    replace(target, "x: 333\n")
-    await changed(watcher, conf / "x.yaml")
-
-
-async def test_links_to_files_that_are_watched_themselves(watcher, conf):
-    (conf / "link.yaml").symlink_to("a.yaml")
-    await changed(watcher, conf / "link.yaml")
-    (conf / "a.yaml").write_text("a: 22\n")
-    await changed(watcher, conf / "a.yaml", conf / "link.yaml")
 
 
 async def test_what_appears_before_a_directory_is_watched_is_found(watcher, conf, monkeypatch):
@@ -483,26 +217,3 @@ async def test_a_file_that_is_made_anew_is_not_read_before_its_end(conf, root, p
             assert not found.done()
             writer.write("whole")
         assert await asyncio.wait_for(found, PATIENCE) == {str(conf / "a.yaml")}
-
-
-@pytest.mark.usefixtures("_long_absence")
-async def test_a_directory_that_comes_back_by_a_rename_is_read_at_once(watcher, conf):
-    """What is renamed into place is not being written."""
-    write(conf / "sub" / "c.yaml", "c: 1\n")
-    await changed(watcher, conf / "sub" / "c.yaml")
-    found = asyncio.create_task(watcher.changed())
-    (conf / "sub").rename(conf.parent / "away")
-    await asyncio.sleep(20 * SETTLE)
-    write(conf.parent / "new" / "c.yaml", "c: 2\n")
-    (conf.parent / "new").rename(conf / "sub")
-    assert await asyncio.wait_for(found, PATIENCE) == {str(conf / "sub" / "c.yaml")}
-
-
-async def test_a_directory_that_is_replaced_was_never_gone(watcher, conf):
-    shutil.copytree(conf, conf.parent / "other")
-    found = asyncio.create_task(watcher.changed())
-    shutil.rmtree(conf)
-    await asyncio.sleep(10 * SETTLE)
-    (conf.parent / "other").rename(conf)
-    assert await found == {str(conf / "a.yaml"), str(conf / "b.yaml")}
-    assert len(watcher.files) == 2

@@ -1,0 +1,27 @@
+"""Manifests in a directory, and a watcher of it."""
+
+import pytest
+
+from unit.standalone.watching import PATIENCE
+from varnish_gateway.standalone.watch import Watcher
+
+
+@pytest.fixture
+def conf(tmp_path):
+    directory = tmp_path / "conf"
+    directory.mkdir()
+    (directory / "a.yaml").write_text("a: 1\n")
+    (directory / "b.yaml").write_text("b: 1\n")
+    return directory
+
+
+@pytest.fixture
+def watcher(conf):
+    with Watcher([str(conf)]) as watching:
+        yield watching
+
+
+@pytest.fixture
+def _long_absence(monkeypatch):
+    """Let nothing that is kept back be told within a test, however slow the machine is."""
+    monkeypatch.setattr("varnish_gateway.standalone.watch.ABSENCE", 10 * PATIENCE)
