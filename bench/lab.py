@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from varnish_gateway.api import Key
-from varnish_gateway.chaperone.varnishd import PARAMETERS
+from varnish_gateway.dataplane.varnish.varnishd import PARAMETERS
 from varnish_gateway.emit.routing import Shards
 from varnish_gateway.ir import wire
 

@@ -24,7 +24,7 @@ from varnish import talk
 from varnish.loopback import free_port
 from varnish.running import RunningGateway
 from varnish.waiting import until, until_async
-from varnish_gateway.chaperone.tls.material import TLS_JSON
+from varnish_gateway.dataplane.tls.material import TLS_JSON
 from varnish_gateway.emit.manifests.access import access
 from varnish_gateway.emit.manifests.access import endpoints_binding as access_to_endpoints
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation

@@ -15,7 +15,7 @@ from varnish.waiting import until
 from varnish_gateway.emit.names import INFRA_HASH
 from varnish_gateway.ir import wire
 from varnish_gateway.kube.resources import RESOURCES
-from varnish_gateway.operator.sources import OWNED
+from varnish_gateway.operator.observe.sources import OWNED
 
 
 class Lab:

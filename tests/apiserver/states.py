@@ -21,7 +21,7 @@ from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import wire
 from varnish_gateway.kube.resources import RESOURCES
-from varnish_gateway.operator.sources import OWNED, STATED
+from varnish_gateway.operator.observe.sources import OWNED, STATED
 from varnish_gateway.translate import Translator
 
 READ = (

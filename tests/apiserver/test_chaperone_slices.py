@@ -6,8 +6,8 @@ import pytest
 
 from apiserver.chaperones import Gateway
 from varnish.waiting import PATIENCE, until_async
-from varnish_gateway.chaperone import slicewatch
-from varnish_gateway.chaperone.slicewatch import SliceWatches
+from varnish_gateway.chaperone.feeds import slices
+from varnish_gateway.chaperone.feeds.slices import SliceWatches
 from varnish_gateway.ir import wire
 
 ENDPOINT = wire.Endpoint(address="10.0.0.1", port=80)
@@ -38,7 +38,7 @@ def told():
 
 @pytest.fixture
 async def watches(client, told, monkeypatch):
-    monkeypatch.setattr(slicewatch, "SETTLE_SECONDS", PATIENCE)  # a list may take long on a slow machine
+    monkeypatch.setattr(slices, "SETTLE_SECONDS", PATIENCE)  # a list may take long on a slow machine
     watches = SliceWatches(client, told.take, told.listed.append)
     async with asyncio.TaskGroup() as tasks:
         watches.begin(tasks)
@@ -52,7 +52,7 @@ async def watches(client, told, monkeypatch):
 @pytest.fixture
 def quickly(monkeypatch, cluster, namespace):
     """Give a Gateway, and little patience with namespaces that nobody names."""
-    monkeypatch.setattr(slicewatch, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(slices, "GRACE_SECONDS", 0.01)
     return Gateway(cluster, namespace)
 
 
@@ -107,7 +107,7 @@ async def test_what_is_named_again_soon_is_not_listed_again(client, cluster, nam
 
 
 async def test_a_namespace_that_may_not_be_read_is_not_waited_for_long(cluster, namespace, told, monkeypatch):
-    monkeypatch.setattr(slicewatch, "SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(slices, "SETTLE_SECONDS", 0.2)
     gateway = Gateway(cluster, namespace)
     async with cluster.client(gateway.grant()) as client, asyncio.TaskGroup() as tasks:
         watches = SliceWatches(client, told.take, told.listed.append)

@@ -9,7 +9,7 @@ import pytest
 from apiserver.cluster import Cluster
 from apiserver.operatorlab import Lab
 from apiserver.operators import GATEWAY_API, Operator, gateway, gateway_class, put, reference_grant, route, service
-from varnish_gateway.operator.sources import OWNED
+from varnish_gateway.operator.observe.sources import OWNED
 
 FINALIZER = "gateway-exists-finalizer.gateway.networking.k8s.io"
 

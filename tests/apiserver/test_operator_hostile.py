@@ -25,12 +25,12 @@ from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.reflector import Reflector
 from varnish_gateway.kube.resources import RESOURCES
-from varnish_gateway.operator.live import LiveObject, decode_map
-from varnish_gateway.operator.routing import Routing
-from varnish_gateway.operator.sources import OWNED, Sources
-from varnish_gateway.operator.statuses import Statuses
-from varnish_gateway.operator.verdict import Verdict
-from varnish_gateway.operator.writer import Writer
+from varnish_gateway.operator.execute.routing import Routing
+from varnish_gateway.operator.execute.writer import Writer
+from varnish_gateway.operator.observe.owned import LiveObject, decode_map
+from varnish_gateway.operator.observe.sources import OWNED, Sources
+from varnish_gateway.operator.status.programmed import Verdict
+from varnish_gateway.operator.status.statuses import Statuses
 
 CONFIG_MAP = RESOURCES["ConfigMap"]
 DEPTH = 2000

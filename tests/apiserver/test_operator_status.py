@@ -7,7 +7,7 @@ import pytest
 from apiserver.operatorlab import Lab
 from apiserver.operators import Operator, gateway, gateway_class, parameters, put, route, service
 from apiserver.pods import Pod
-from varnish_gateway.translate.classes import CLUSTER_FEATURES
+from varnish_gateway.translate.gateway.gateway_class import CLUSTER_FEATURES
 
 ADDRESS = "192.0.2.7"
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.shards import Shard, Shelf
+from varnish_gateway.chaperone.feeds.shards import Shard, Shelf
 from varnish_gateway.ir import wire
 
 COUNTS = st.sampled_from([2, 3])

@@ -9,7 +9,7 @@ from property.translate_worlds import CONCRETE, Changes, options, worlds
 from varnish_gateway import api, ir
 from varnish_gateway.api.gateway_networking import Listener, ObjectReference, RouteNamespaces
 from varnish_gateway.translate import Translator
-from varnish_gateway.translate.listeners import judge
+from varnish_gateway.translate.gateway.listeners import judge
 from varnish_gateway.translate.options import RESERVED_PORTS
 
 Owner = api.Gateway | api.ListenerSet

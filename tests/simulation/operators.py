@@ -21,7 +21,7 @@ from varnish_gateway.emit import names
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 from varnish_gateway.operator import run
-from varnish_gateway.operator.pods import Pod, Report
+from varnish_gateway.operator.observe.pods import Pod, Report
 from varnish_gateway.operator.settings import Settings
 
 REST_SECONDS, PATIENCE_SECONDS = 30, 400

@@ -17,7 +17,7 @@ from simulation.virtualtime import in_virtual_time
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit import routing as emitted
-from varnish_gateway.operator.sources import OWNED
+from varnish_gateway.operator.observe.sources import OWNED
 
 G1, G2 = Key("Gateway", HOME, "g1"), Key("Gateway", HOME, "g2")
 R1 = Key("HTTPRoute", HOME, "r1")

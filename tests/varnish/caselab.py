@@ -23,10 +23,10 @@ from msgspec import Struct
 from varnish.origins import Origins, Seen
 from varnish.talk import SECONDS, Answer, Request, over_http1, over_http2
 from varnish_gateway.api import Key
-from varnish_gateway.chaperone.change import Change
-from varnish_gateway.chaperone.dataplane import DataPlane
-from varnish_gateway.chaperone.settings import Settings
-from varnish_gateway.chaperone.sockets import parse_listen
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.dataplane.process.sockets import parse_listen
+from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.emit.routing import Shards
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import Condition, GatewayStatus, RouteStatus

@@ -14,11 +14,11 @@ from varnish.places import open_place
 from varnish.talk import Answer
 from varnish.waiting import PATIENCE, until_async
 from varnish_gateway.api import EndpointSlice, Key, decode, key_of
-from varnish_gateway.chaperone import events
-from varnish_gateway.chaperone.change import Change
-from varnish_gateway.chaperone.dataplane import DataPlane
-from varnish_gateway.chaperone.settings import Settings
-from varnish_gateway.chaperone.sockets import parse_listen
+from varnish_gateway.dataplane import events
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.dataplane.process.sockets import parse_listen
+from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import UserVcl, wire
 

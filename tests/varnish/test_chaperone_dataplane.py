@@ -28,10 +28,11 @@ from varnish.loopback import free_port
 from varnish.talk import Request, over_http1
 from varnish.waiting import until_async
 from varnish_gateway import errors
-from varnish_gateway.chaperone import events, refused, supervisor
-from varnish_gateway.chaperone.change import Change
-from varnish_gateway.chaperone.sockets import parse_listen
-from varnish_gateway.chaperone.vcl import KEPT_VCLS
+from varnish_gateway.dataplane import events, quarantine
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.process.sockets import parse_listen
+from varnish_gateway.dataplane.varnish import supervisor
+from varnish_gateway.dataplane.varnish.vcl import KEPT_VCLS
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ async def test_a_refused_vcl_is_compiled_once(plane):
 
 
 async def test_a_vcl_whose_compiler_was_killed_is_tried_again_and_told_once(monkeypatch):
-    monkeypatch.setattr(refused, "FIRST_SECONDS", 0.2)
+    monkeypatch.setattr(quarantine, "FIRST_SECONDS", 0.2)
     async with running() as plane:
         flag, attempts = plane.settings.work_dir / "flag", plane.settings.work_dir / "attempts"
         compiler = f"[ -e {flag} ] && echo >>{attempts} && kill -9 $$; exec gcc -O0 -fpic -shared -w -o %o %s"

@@ -25,7 +25,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 PROGRAM = """
 import asyncio, logging, os, sys
 from varnish_gateway.chaperone.run import run_chaperone
-from varnish_gateway.chaperone.settings import from_environment
+from varnish_gateway.dataplane.settings import from_environment
 logging.basicConfig(level="INFO", stream=sys.stderr)
 sys.exit(asyncio.run(run_chaperone(from_environment(os.environ))))
 """

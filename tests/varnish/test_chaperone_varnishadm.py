@@ -5,8 +5,8 @@ import pytest
 from varnish.chaperonelab import must_serve, running
 from varnish.waiting import until_async
 from varnish_gateway import errors
-from varnish_gateway.chaperone.change import Change
-from varnish_gateway.chaperone.varnishadm import CliError, Status
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.varnish.cli import CliError, Status
 
 VCL = "vcl 4.1;\nbackend default none;\n"
 PROBED = f"""{VCL}

@@ -14,8 +14,8 @@ from varnish.load import under_load
 from varnish.loopback import free_port
 from varnish.tlslab import Pair, both, certificate_of, finish, https, make_pair, pair, secure, tls
 from varnish_gateway import errors
-from varnish_gateway.chaperone.change import Change
-from varnish_gateway.chaperone.tls import events
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.tls import events
 from varnish_gateway.ir import Tls
 
 TEA = {"tea": frozenset(["tea"])}

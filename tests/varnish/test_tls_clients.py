@@ -13,7 +13,7 @@ from varnish.chaperonelab import must_serve, user_vcl
 from varnish.loopback import free_port
 from varnish.tlslab import authority, both, certificate_of, client_pair, https, pair, secure, tls
 from varnish.waiting import until
-from varnish_gateway.chaperone.change import Change
+from varnish_gateway.dataplane.change import Change
 from varnish_gateway.emit.haproxy import Bind, Clients, Machine, config, crt_list, default_slot
 
 TEA = (pair("tea"), ["tea"])

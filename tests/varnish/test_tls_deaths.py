@@ -12,10 +12,10 @@ from varnish.loopback import free_port
 from varnish.processes import children, program
 from varnish.tlslab import both, certificate_of, https, pair, tls
 from varnish.waiting import until_async
-from varnish_gateway.chaperone.change import Change
-from varnish_gateway.chaperone.events import Fault
-from varnish_gateway.chaperone.tls import events, front, haproxy
-from varnish_gateway.chaperone.tls.admin import AdminSocket
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.events import Fault
+from varnish_gateway.dataplane.tls import events, haproxy, terminator
+from varnish_gateway.dataplane.tls.admin import AdminSocket
 from varnish_gateway.emit.vcl import main_vcl
 
 
@@ -83,7 +83,7 @@ async def test_one_that_dies_again_and_again_is_started_ever_later(serving, monk
         kill(plane, "master")
         await until_async(lambda backs=backs: len(heard(plane, events.HaproxyBack)) > backs, "HAProxy is back")
     assert [fault.retry_seconds for fault in heard(plane, Fault)] == [0.1, 0.2, 0.4]
-    monkeypatch.setattr(front, "STEADY_SECONDS", 0)
+    monkeypatch.setattr(terminator, "STEADY_SECONDS", 0)
     kill(plane, "master")
     await until_async(lambda: len(heard(plane, events.HaproxyBack)) > 3, "HAProxy is back")
     assert len(heard(plane, Fault)) == 3, "one that lasted is started at once"

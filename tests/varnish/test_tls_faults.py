@@ -20,12 +20,12 @@ from varnish.processes import children, program, working_in
 from varnish.tlslab import both, certificate_of, finish, https, pair, secure, tls
 from varnish.waiting import until_async
 from varnish_gateway import errors
-from varnish_gateway.chaperone import refused
-from varnish_gateway.chaperone.change import Change
-from varnish_gateway.chaperone.events import ChildBack
-from varnish_gateway.chaperone.tls import events
-from varnish_gateway.chaperone.tls import haproxy as haproxy_program
-from varnish_gateway.chaperone.tls.haproxy import Haproxy
+from varnish_gateway.dataplane import quarantine
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.events import ChildBack
+from varnish_gateway.dataplane.tls import events
+from varnish_gateway.dataplane.tls import haproxy as haproxy_program
+from varnish_gateway.dataplane.tls.haproxy import Haproxy
 from varnish_gateway.emit import haproxy
 from varnish_gateway.emit.vcl import main_vcl
 
@@ -285,7 +285,7 @@ def is_open(port):
 
 @pytest.mark.parametrize("end", ["kill -9 $$", "exit 1"])
 async def test_a_check_that_failed_for_the_moment_is_made_again(origins, monkeypatch, tmp_path, end):
-    monkeypatch.setattr(refused, "FIRST_SECONDS", 0.5)
+    monkeypatch.setattr(quarantine, "FIRST_SECONDS", 0.5)
     program, flag = tmp_path / "haproxy", tmp_path / "flag"
     program.write_text(f'#!/bin/sh\n[ "$1" = -c ] && rm {flag} 2>/dev/null && {end}\nexec haproxy "$@"\n')
     program.chmod(0o755)

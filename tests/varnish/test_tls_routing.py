@@ -12,7 +12,7 @@ from varnish.scripted import Scripted
 from varnish.talk import Request, over_http1, over_http2
 from varnish.test_vmod_websocket import HANDSHAKE, echo
 from varnish.tlslab import https, pair, secure, tls
-from varnish_gateway.chaperone.change import Change
+from varnish_gateway.dataplane.change import Change
 from varnish_gateway.ir import wire
 
 

@@ -13,8 +13,8 @@ from varnish.loopback import free_port
 from varnish.processes import program, working_in
 from varnish.talk import Request, over_http1, over_http2
 from varnish.tlslab import certificate_of, https, make_pair, pair, secure, tls
-from varnish_gateway.chaperone.change import Change
-from varnish_gateway.chaperone.tls import events
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.tls import events
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.emit.vcl import main_vcl

@@ -21,8 +21,8 @@ from cryptography.x509.oid import NameOID
 from varnish.chaperonelab import endpoints, must_serve, routing, running
 from varnish.loopback import free_port
 from varnish.talk import Secure, connect
-from varnish_gateway.chaperone.change import Change
-from varnish_gateway.chaperone.dataplane import DataPlane
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import Tls, wire

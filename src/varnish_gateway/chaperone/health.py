@@ -15,13 +15,13 @@ import msgspec
 from aiohttp import web
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.change import Served
-from varnish_gateway.chaperone.dataplane import DataPlane
-from varnish_gateway.chaperone.jsontext import read_json
-from varnish_gateway.chaperone.loopback import get
-from varnish_gateway.chaperone.metrics import EventCounters, page
-from varnish_gateway.chaperone.source import Source, with_source
-from varnish_gateway.webserver import WebServer, alive, json_page
+from varnish_gateway.chaperone.feeds.source import Source, with_source
+from varnish_gateway.dataplane.change import Served
+from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.dataplane.ghost.loopback import get
+from varnish_gateway.dataplane.jsontext import read_json
+from varnish_gateway.dataplane.metrics import EventCounters, page
+from varnish_gateway.runtime.webserver import WebServer, alive, json_page
 
 COUNTERS_SECONDS = 2.0
 

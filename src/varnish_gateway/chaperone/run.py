@@ -15,17 +15,17 @@ from typing import Any
 import msgspec
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.cluster import ClusterFeed
-from varnish_gateway.chaperone.dataplane import DataPlane
+from varnish_gateway.chaperone.feeds.cluster import ClusterFeed
+from varnish_gateway.chaperone.feeds.files import PlainFiles
 from varnish_gateway.chaperone.health import health_server
-from varnish_gateway.chaperone.plainfiles import PlainFiles
-from varnish_gateway.chaperone.settings import Settings
-from varnish_gateway.chaperone.watch import bursts
+from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection
-from varnish_gateway.stopping import stop_signal
+from varnish_gateway.runtime.signals import stop_signal
+from varnish_gateway.runtime.watch import bursts
+from varnish_gateway.runtime.webserver import WebServer
 from varnish_gateway.version import VERSION
-from varnish_gateway.webserver import WebServer
 
 log = logging.getLogger(__name__)
 

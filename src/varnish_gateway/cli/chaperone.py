@@ -5,8 +5,8 @@ import asyncio
 import os
 
 from varnish_gateway.chaperone.run import run_chaperone
-from varnish_gateway.chaperone.settings import from_environment
 from varnish_gateway.cli import logs
+from varnish_gateway.dataplane.settings import from_environment
 from varnish_gateway.kube.connection import connection
 
 _DESCRIPTION = """\

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.workdir import check_enterable
 from varnish_gateway.cli import logs
-from varnish_gateway.environment import Address
+from varnish_gateway.dataplane.process.workdir import check_enterable
+from varnish_gateway.runtime.environment import Address
 from varnish_gateway.standalone.engine import Engine
 from varnish_gateway.standalone.health import health_server
 from varnish_gateway.standalone.plane import DRAIN_SECONDS

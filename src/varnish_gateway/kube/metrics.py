@@ -7,7 +7,7 @@ Out:  lines for /metrics.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from varnish_gateway.prometheus import family
+from varnish_gateway.runtime.prometheus import family
 
 
 class Metrics:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from varnish_gateway.webserver import Page, WebServer, alive
+from varnish_gateway.runtime.webserver import Page, WebServer, alive
 
 
 def health_server(readiness: Callable[[], tuple[int, str]]) -> WebServer:

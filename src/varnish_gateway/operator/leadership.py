@@ -9,8 +9,8 @@ import contextlib
 import logging
 from typing import NoReturn, Protocol
 
-from varnish_gateway.operator.reconciler import Reconciler
-from varnish_gateway.operator.workers import Workers
+from varnish_gateway.operator.execute.workers import Workers
+from varnish_gateway.operator.plan.reconciler import Reconciler
 
 log = logging.getLogger(__name__)
 

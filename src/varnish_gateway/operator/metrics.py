@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from varnish_gateway.kube.metrics import Metrics
-from varnish_gateway.operator.jobs import Job
+from varnish_gateway.operator.execute.queue import Queue
+from varnish_gateway.operator.execute.workers import Workers
+from varnish_gateway.operator.execute.writer import Writer
 from varnish_gateway.operator.leadership import Leadership
-from varnish_gateway.operator.queue import Queue
-from varnish_gateway.operator.reconciler import Reconciler
-from varnish_gateway.operator.workers import Workers
-from varnish_gateway.operator.writer import Writer
-from varnish_gateway.prometheus import family
+from varnish_gateway.operator.plan.jobs import Job
+from varnish_gateway.operator.plan.reconciler import Reconciler
+from varnish_gateway.runtime.prometheus import family
 
 
 class Parts(NamedTuple):

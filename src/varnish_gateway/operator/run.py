@@ -22,22 +22,22 @@ from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.lease import Election
 from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.operator import health
-from varnish_gateway.operator.finalizer import Finalizer
-from varnish_gateway.operator.jobs import Job
+from varnish_gateway.operator.execute.finalizer import Finalizer
+from varnish_gateway.operator.execute.objects import Objects
+from varnish_gateway.operator.execute.queue import Queue
+from varnish_gateway.operator.execute.routing import Routing
+from varnish_gateway.operator.execute.workers import Workers
+from varnish_gateway.operator.execute.writer import Writer
 from varnish_gateway.operator.leadership import AlwaysLeading, Leadership, while_leading
 from varnish_gateway.operator.metrics import Parts, page
-from varnish_gateway.operator.objects import Objects
-from varnish_gateway.operator.pods import Chaperones
-from varnish_gateway.operator.prober import Prober
-from varnish_gateway.operator.queue import Queue
-from varnish_gateway.operator.reconciler import Hands, Reconciler
-from varnish_gateway.operator.routing import Routing
+from varnish_gateway.operator.observe.pods import Chaperones
+from varnish_gateway.operator.observe.sources import Sources
+from varnish_gateway.operator.plan.jobs import Job
+from varnish_gateway.operator.plan.reconciler import Hands, Reconciler
 from varnish_gateway.operator.settings import Settings
-from varnish_gateway.operator.sources import Sources
-from varnish_gateway.operator.statuses import Statuses
-from varnish_gateway.operator.workers import Workers
-from varnish_gateway.operator.writer import Writer
-from varnish_gateway.stopping import stop_signal
+from varnish_gateway.operator.status.prober import Prober
+from varnish_gateway.operator.status.statuses import Statuses
+from varnish_gateway.runtime.signals import stop_signal
 from varnish_gateway.translate import Translator
 from varnish_gateway.translate.options import CONTROLLER
 from varnish_gateway.version import VERSION

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from varnish_gateway import environment as env
 from varnish_gateway import errors
 from varnish_gateway.emit.manifests.containers import HEALTH_PORT
-from varnish_gateway.environment import Address
+from varnish_gateway.runtime import environment as env
+from varnish_gateway.runtime.environment import Address
 
 SHORTEST_LEASE_SECONDS = 3.0
 LONGEST_CLASS_NAME = 228

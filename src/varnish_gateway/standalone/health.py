@@ -10,8 +10,8 @@ import msgspec
 from aiohttp import web
 
 from varnish_gateway.api import Key
+from varnish_gateway.runtime.webserver import WebServer, alive, json_page
 from varnish_gateway.standalone.plane import Plane
-from varnish_gateway.webserver import WebServer, alive, json_page
 
 
 def health_server(planes: Mapping[Key, Plane]) -> WebServer:

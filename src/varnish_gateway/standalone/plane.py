@@ -19,11 +19,11 @@ from msgspec import UNSET
 
 from varnish_gateway import errors
 from varnish_gateway.api import EndpointSlice, Key
-from varnish_gateway.chaperone import events
-from varnish_gateway.chaperone.change import Change, Served
-from varnish_gateway.chaperone.dataplane import DataPlane
-from varnish_gateway.chaperone.settings import Settings
-from varnish_gateway.chaperone.sockets import Sockets, parse_listen
+from varnish_gateway.dataplane import events
+from varnish_gateway.dataplane.change import Change, Served
+from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.dataplane.process.sockets import Sockets, parse_listen
+from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.emit.listen import varnish_listen
 from varnish_gateway.emit.routing import Shards
 from varnish_gateway.emit.vcl import main_vcl

@@ -30,7 +30,7 @@ from typing import Self
 from asyncinotify import Event, Inotify, Mask
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.paths import Place, Way, nearest_directory, places
+from varnish_gateway.runtime.paths import Place, Way, nearest_directory, places
 from varnish_gateway.standalone.tree import Tree, is_manifest, scan
 
 SETTLE = 0.002

@@ -12,7 +12,7 @@ from varnish_gateway.api.gateway_networking import GROUP
 
 if TYPE_CHECKING:
     from varnish_gateway.api import Key, ReferenceGrant
-    from varnish_gateway.translate.view import View
+    from varnish_gateway.translate.incremental.view import View
 
 
 class Owner(NamedTuple):

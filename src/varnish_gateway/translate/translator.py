@@ -17,21 +17,21 @@ from msgspec import UNSET
 
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
-from varnish_gateway.translate import gateways, listenersets
-from varnish_gateway.translate.assembly import Served, add_served, assemble
-from varnish_gateway.translate.claims import Claims
-from varnish_gateway.translate.classes import translate_class
-from varnish_gateway.translate.layer import Layer
-from varnish_gateway.translate.members import Members
+from varnish_gateway.translate.gateway import gateways, listener_sets
+from varnish_gateway.translate.gateway.effective_listeners import Served, add_served, assemble
+from varnish_gateway.translate.gateway.gateway_class import translate_class
+from varnish_gateway.translate.gateway.members import Members
+from varnish_gateway.translate.incremental.claims import Claims
+from varnish_gateway.translate.incremental.memo import Layer
+from varnish_gateway.translate.incremental.view import CLASS, DRAFT, SET_DRAFT, SETTLED, Store
 from varnish_gateway.translate.options import Options, Settings
-from varnish_gateway.translate.rooms import Rooms
-from varnish_gateway.translate.routes import Translated, translate_route
-from varnish_gateway.translate.view import CLASS, DRAFT, SET_DRAFT, SETTLED, Store
+from varnish_gateway.translate.route.http_route import Translated, translate_route
+from varnish_gateway.translate.tls.quota import Rooms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from varnish_gateway.translate.gateways import Settled
+    from varnish_gateway.translate.gateway.gateways import Settled
 
 NO_ROUTES = Translated({}, frozenset(), ir.RouteStatus(()))
 
@@ -51,8 +51,8 @@ class Translator:
         self._classes = Layer("GatewayClass", store, lambda key, view: translate_class(key, options, view))
         self._drafts = Layer("Gateway", store, lambda key, view: gateways.draft(key, options, view))
         self._settled = Layer("Gateway", store, lambda key, view: gateways.settle(key, options, view))
-        self._set_drafts = Layer("ListenerSet", store, lambda key, view: listenersets.draft(key, options, view))
-        self._sets = Layer("ListenerSet", store, lambda key, view: listenersets.settle(key, options, view))
+        self._set_drafts = Layer("ListenerSet", store, lambda key, view: listener_sets.draft(key, options, view))
+        self._sets = Layer("ListenerSet", store, lambda key, view: listener_sets.settle(key, options, view))
         self._routes = Layer("HTTPRoute", store, lambda key, view: translate_route(key, options, view))
         store.classes = self._classes.values
         store.drafts = self._drafts.values
@@ -75,7 +75,7 @@ class Translator:
             self._rooms.touch(key)
         for key, (_, set_draft) in self._set_drafts.update(changed).items():
             changed.append(key._replace(kind=SET_DRAFT))
-            changed.extend(self._claims.claim(key, listenersets.claims_of(key, set_draft)))
+            changed.extend(self._claims.claim(key, listener_sets.claims_of(key, set_draft)))
             self._rooms.put(key, set_draft)
         changed.extend(self._rooms.settle(self._drafts.values))
         stale = {**self._settle_gateways(delta, changed), **self._settle_sets(changed)}
@@ -147,7 +147,7 @@ class Translator:
             overlapping = self._served[key].overlapping
             return gateways.status_of(gateway, attached, self._members.accepted[key], overlapping)
         if (listener_set := self._sets.values.get(key)) is not None:
-            return listenersets.status_of(listener_set, attached)
+            return listener_sets.status_of(listener_set, attached)
         self._attached.pop(key, None)
         return None
 

@@ -7,11 +7,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from varnish_gateway.chaperone.change import Served
-from varnish_gateway.chaperone.events import Bus
+from varnish_gateway.chaperone.feeds.source import SourceState
 from varnish_gateway.chaperone.health import health_server
-from varnish_gateway.chaperone.source import SourceState
-from varnish_gateway.environment import Address
+from varnish_gateway.dataplane.change import Served
+from varnish_gateway.dataplane.events import Bus
+from varnish_gateway.runtime.environment import Address
 
 
 class DataPlane:

@@ -6,17 +6,17 @@ import logging
 import pytest
 
 from varnish_gateway.chaperone import run
-from varnish_gateway.chaperone.change import Change
-from varnish_gateway.chaperone.dataplane import DataPlane
 from varnish_gateway.chaperone.health import health_server
-from varnish_gateway.chaperone.settings import Settings
-from varnish_gateway.chaperone.sockets import parse_listen
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.dataplane.process.sockets import parse_listen
+from varnish_gateway.dataplane.settings import Settings
 
 
 @pytest.fixture
 async def data_plane(tmp_path, monkeypatch):
     """Give a data plane whose varnishd is not there; its tasks are."""
-    monkeypatch.setattr("varnish_gateway.chaperone.workdir.check_enterable", lambda *_: None)
+    monkeypatch.setattr("varnish_gateway.dataplane.process.workdir.check_enterable", lambda *_: None)
     made = DataPlane(Settings(work_dir=tmp_path, sockets=parse_listen("ghost-reload=127.0.0.1:0,http")))
 
     async def ensure(*_):

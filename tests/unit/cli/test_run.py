@@ -4,7 +4,7 @@ import pytest
 
 from varnish_gateway.cli import run
 from varnish_gateway.cli.main import main
-from varnish_gateway.environment import Address
+from varnish_gateway.runtime.environment import Address
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from varnish_gateway.chaperone.tls.admin import MOST_PAYLOAD
+from varnish_gateway.dataplane.tls.admin import MOST_PAYLOAD
 from varnish_gateway.emit.haproxy import Bind, Clients, Machine, config, crt_list, list_line, slots
 from varnish_gateway.ir import wire
 

@@ -6,7 +6,7 @@ from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.emit.manifests import Installation
 from varnish_gateway.ir import GatewayDelta, Parameters, wire
-from varnish_gateway.operator.plan import Plan
+from varnish_gateway.operator.plan.gateway import Plan
 
 LISTENERS = (wire.Listener(name="http", socket="http-80", port=80),)
 

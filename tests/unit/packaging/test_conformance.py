@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from varnish_gateway.translate.classes import CLUSTER_FEATURES
+from varnish_gateway.translate.gateway.gateway_class import CLUSTER_FEATURES
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "conformance.md").read_text()

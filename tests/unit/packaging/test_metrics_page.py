@@ -7,17 +7,17 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from varnish_gateway.chaperone.change import Served
-from varnish_gateway.chaperone.cluster import ClusterFeed
-from varnish_gateway.chaperone.metrics import EventCounters
-from varnish_gateway.chaperone.metrics import page as chaperone_page
-from varnish_gateway.chaperone.tls import metrics as tls
-from varnish_gateway.chaperone.tls.expiry import Dated
+from varnish_gateway.chaperone.feeds.cluster import ClusterFeed
+from varnish_gateway.dataplane.change import Served
+from varnish_gateway.dataplane.metrics import EventCounters
+from varnish_gateway.dataplane.metrics import page as chaperone_page
+from varnish_gateway.dataplane.tls import metrics as tls
+from varnish_gateway.dataplane.tls.expiry import Dated
 from varnish_gateway.kube.metrics import Metrics
+from varnish_gateway.operator.execute.queue import Queue
 from varnish_gateway.operator.leadership import AlwaysLeading
 from varnish_gateway.operator.metrics import Parts
 from varnish_gateway.operator.metrics import page as operator_page
-from varnish_gateway.operator.queue import Queue
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "metrics.md").read_text()

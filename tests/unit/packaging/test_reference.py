@@ -72,8 +72,11 @@ def variables(*modules: str) -> set[str]:
 @pytest.mark.parametrize(
     ("section", "modules"),
     [
-        ("Operator", ("operator/settings.py", "kube/connection.py", "environment.py")),
-        ("Chaperone", ("chaperone/settings.py", "chaperone/workdir.py", "kube/connection.py", "environment.py")),
+        ("Operator", ("operator/settings.py", "kube/connection.py", "runtime/environment.py")),
+        (
+            "Chaperone",
+            ("dataplane/settings.py", "dataplane/process/workdir.py", "kube/connection.py", "runtime/environment.py"),
+        ),
     ],
 )
 def test_every_variable_is_named_and_no_other(section, modules):
@@ -90,7 +93,7 @@ def test_the_chart_sets_variables_that_the_operator_reads():
     ]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     told = {variable["name"] for variable in container["env"]}
-    assert told <= variables("operator/settings.py", "environment.py")
+    assert told <= variables("operator/settings.py", "runtime/environment.py")
 
 
 def values(schema: dict, path: str = "") -> Iterator[str]:

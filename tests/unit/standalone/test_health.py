@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from varnish_gateway.api import Key
-from varnish_gateway.environment import Address
+from varnish_gateway.runtime.environment import Address
 from varnish_gateway.standalone.health import health_server
 
 CAFE = Key("Gateway", "default", "cafe")

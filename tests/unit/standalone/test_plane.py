@@ -8,8 +8,8 @@ import pytest
 
 from varnish_gateway import errors
 from varnish_gateway.api import Key
-from varnish_gateway.chaperone import events
-from varnish_gateway.chaperone.change import Change, Outcome
+from varnish_gateway.dataplane import events
+from varnish_gateway.dataplane.change import Change, Outcome
 from varnish_gateway.ir import GatewayDelta, Parameters, Tls, UserVcl, UserVclUnavailable, wire
 from varnish_gateway.standalone import plane as module
 from varnish_gateway.standalone.plane import GATEWAY, Plane

@@ -2,7 +2,7 @@
 
 import certificates
 from varnish_gateway import api
-from varnish_gateway.translate.view import Store, View
+from varnish_gateway.translate.incremental.view import Store, View
 
 GATEWAY_API = "gateway.networking.k8s.io"
 VARNISH_API = "gateway.varnish-software.com"

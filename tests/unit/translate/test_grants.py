@@ -4,7 +4,7 @@ from unit.translate.objects import GATEWAY_API, grant, obj, view_of
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.translate.grants import Owner, granted
-from varnish_gateway.translate.view import View
+from varnish_gateway.translate.incremental.view import View
 
 
 def ask(view: View, route: str = "default", service: str = "web") -> bool:

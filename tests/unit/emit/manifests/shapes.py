@@ -5,7 +5,7 @@ from typing import Any
 from unit.translate.objects import VARNISH_API, obj, view_of
 from varnish_gateway.emit.manifests import GatewayShape, Installation
 from varnish_gateway.ir import Parameters, wire
-from varnish_gateway.translate.parameters import read
+from varnish_gateway.translate.gateway.parameters import read
 
 INSTALLATION = Installation(image="example.com/gateway:1")
 LISTENER = wire.Listener(name="http", socket="http-80", port=80)

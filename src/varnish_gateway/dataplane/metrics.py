@@ -1,0 +1,84 @@
+"""Prometheus' text format.
+
+In:   events (as a subscriber of the bus), what serves, and ghost's counters.
+Out:  the page for /metrics.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from varnish_gateway.dataplane import events
+from varnish_gateway.dataplane.change import Served
+from varnish_gateway.dataplane.tls import events as tls_events
+from varnish_gateway.runtime.prometheus import family, sample
+
+_COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
+    events.Reloaded: ("vgw_reloads_total", "Configurations that ghost took."),
+    events.ReloadFailed: ("vgw_reload_failures_total", "Configurations that ghost refused."),
+    events.VclLoaded: ("vgw_vcl_loads_total", "VCLs that came into use."),
+    events.VclFailed: ("vgw_vcl_failures_total", "VCLs that varnishd refused."),
+    events.ChildDied: ("vgw_worker_deaths_total", "Workers of varnishd that died."),
+    events.VarnishdExited: ("vgw_varnishd_deaths_total", "Managers of varnishd that died."),
+    tls_events.HaproxyExited: ("vgw_haproxy_deaths_total", "Processes of HAProxy that died."),
+    tls_events.HaproxyReloaded: ("vgw_haproxy_reloads_total", "Reloads of HAProxy."),
+    tls_events.CertificatesChanged: ("vgw_certificate_changes_total", "Changes of certificates without a reload."),
+    tls_events.TlsFailed: ("vgw_tls_failures_total", "Certificates that were refused."),
+    events.Restarting: ("vgw_varnishd_restarts_total", "Restarts that we asked for."),
+    events.Fault: ("vgw_faults_total", "Attempts that failed for the world's sake and were repeated."),
+}
+_ROUTE_COUNTERS = ("requests", "hits", "misses", "passes")
+
+
+class EventCounters:
+    """Counts what the bus tells."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[type[events.Event]] = Counter()
+
+    def __call__(self, event: events.Event) -> None:
+        self._counts[type(event)] += 1
+
+    def lines(self) -> Iterator[str]:
+        for kind, (name, help_text) in _COUNTED.items():
+            yield from family(name, "counter", help_text, [({}, self._counts[kind])])
+
+
+def page(counters: EventCounters, served: Served, ghost: Mapping[str, Any] | None) -> str:
+    """Return the whole page; ghost is None while its counters can't be read."""
+    lines = [*counters.lines()]
+    lines += family("vgw_ready", "gauge", "1 while traffic is served.", [({}, int(served.ready))])
+    lines += family(
+        "vgw_up_to_date", "gauge", "1 while the newest configuration serves.", [({}, int(served.up_to_date))]
+    )
+    if ghost is not None:
+        lines += route_lines(ghost)
+    return "\n".join(lines) + "\n"
+
+
+def route_lines(ghost: Mapping[str, Any]) -> Iterator[str]:
+    """Per-route counters; requests that no route took have the route ""."""
+    routes: dict[str, Mapping[str, Any]] = {**ghost.get("routes", {}), "": ghost.get("unrouted", {})}
+    for name in _ROUTE_COUNTERS:
+        samples = [({"route": route}, counts.get(name, 0)) for route, counts in routes.items()]
+        yield from family(f"vgw_route_{name}_total", "counter", f"{name.capitalize()} of a route.", samples)
+    classes = [
+        ({"route": route, "class": status}, count)
+        for route, counts in routes.items()
+        for status, count in counts.get("status", {}).items()
+    ]
+    yield from family("vgw_route_responses_total", "counter", "Responses of a route by status class.", classes)
+    yield from _histogram(routes)
+
+
+def _histogram(routes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    name = "vgw_route_latency_seconds"
+    yield f"# HELP {name} Time from request to response of a route."
+    yield f"# TYPE {name} histogram"
+    for route, counts in routes.items():
+        if latency := counts.get("latency"):
+            for bucket in latency["buckets"]:
+                yield sample(f"{name}_bucket", {"route": route, "le": str(bucket["le"])}, bucket["count"])
+            yield sample(f"{name}_bucket", {"route": route, "le": "+Inf"}, latency["count"])
+            yield sample(f"{name}_sum", {"route": route}, latency["sum"])
+            yield sample(f"{name}_count", {"route": route}, latency["count"])

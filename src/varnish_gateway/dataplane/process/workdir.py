@@ -1,0 +1,116 @@
+"""The directory that varnishd works in.
+
+In:   Settings.
+Out:  a Layout of directories that varnishd's users may enter, a fresh secret, and a copy
+of the VMOD. varnishd's worker and VCL compiler run as an unprivileged user, so nothing is
+handed to them from where the checkout or the configuration happens to lie.
+"""
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from msgspec import Struct
+
+from varnish_gateway import errors
+from varnish_gateway.dataplane.settings import Settings
+
+VMOD_FILE = "libvmod_ghost.so"
+READABLE_FILE = 0o644
+PRIVATE_FILE = 0o600
+ENTERABLE_DIRECTORY = 0o755
+
+
+class Layout(Struct, frozen=True, kw_only=True):
+    work_dir: Path
+    secret_path: Path
+    secret: bytes
+    vmod_dir: Path
+    vcl_dir: Path
+    varnish_dir: Path
+    ghost_config_path: Path
+
+
+def find_vmod() -> Path | None:
+    """Return where ghost's VMOD was built; None leaves it to varnishd's own directory.
+
+    The only place that knows: VGW_VMOD, else build/ of the checkout.
+    """
+    if told := os.environ.get("VGW_VMOD"):
+        if not Path(told).is_file():
+            raise errors.BadSettings(f"VGW_VMOD: there is no file {told}; build it or leave the variable out")
+        return Path(told)
+    built = Path(__file__).resolve().parents[3] / "build" / VMOD_FILE
+    return built if built.is_file() else None
+
+
+def prepare(settings: Settings) -> Layout:
+    """Make the directories, the secret and the copy of the VMOD."""
+    work_dir = settings.work_dir.absolute()
+    layout = Layout(
+        work_dir=work_dir,
+        secret_path=work_dir / "secret",
+        secret=secrets.token_hex(32).encode() + b"\n",
+        vmod_dir=work_dir / "vmods",
+        vcl_dir=work_dir / "vcl",
+        varnish_dir=(settings.varnish_dir or work_dir / "varnishd").absolute(),
+        ghost_config_path=(settings.ghost_config_path or work_dir / "ghost" / "ghost.json").absolute(),
+    )
+    for directory in (work_dir, layout.vmod_dir, layout.vcl_dir, layout.ghost_config_path.parent):
+        _make_directory(directory)
+    layout.varnish_dir.parent.mkdir(parents=True, exist_ok=True)
+    check_enterable(work_dir, "WORK_DIR")
+    check_enterable(layout.ghost_config_path.parent, "GHOST_CONFIG_PATH")
+    for stale in layout.vcl_dir.glob("*.vcl"):
+        stale.unlink()
+    write_private(layout.secret_path, layout.secret)
+    if (vmod := find_vmod()) is not None:
+        _copy_vmod(vmod, layout.vmod_dir / VMOD_FILE)
+    return layout
+
+
+def check_enterable(directory: Path, variable: str) -> None:
+    """Raise BadSettings if varnishd's unprivileged users can't reach the directory.
+
+    Only root hands work to other users; anyone else runs varnishd as themselves.
+    """
+    if os.geteuid() != 0:
+        return
+    for part in (directory, *directory.parents):
+        if not part.stat().st_mode & 0o001:
+            raise errors.BadSettings(
+                f"{variable}: varnishd's users may not enter {part}; chmod o+x it or choose another directory"
+            )
+
+
+def write_readable(path: Path, content: bytes) -> None:
+    """Replace path in one step by a file that every user may read."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(content)
+    partial.chmod(READABLE_FILE)
+    partial.replace(path)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace path in one step by a file that nobody else may read."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb") as file:
+        file.write(content)
+    partial.replace(path)
+
+
+def _make_directory(directory: Path) -> None:
+    """Make what is missing; a directory that was there keeps its permissions."""
+    for part in reversed([directory, *directory.parents]):
+        if not part.exists():
+            part.mkdir()
+            part.chmod(ENTERABLE_DIRECTORY)
+
+
+def _copy_vmod(source: Path, target: Path) -> None:
+    partial = target.with_suffix(".partial")
+    shutil.copyfile(source, partial)
+    partial.chmod(READABLE_FILE)
+    partial.replace(target)

@@ -1,0 +1,81 @@
+"""What happens to TLS, for the bus."""
+
+import logging
+
+from varnish_gateway.dataplane.events import Event
+
+
+class HaproxyStarted(Event, frozen=True):
+    pid: int
+    ports: tuple[int, ...]
+
+    @property
+    def sentence(self) -> str:
+        return f"HAProxy ends TLS on port {', '.join(map(str, self.ports))}"
+
+
+class HaproxyExited(Event, frozen=True):
+    reason: str
+    level = logging.ERROR
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.reason}; starting it again with the certificates that served"
+
+
+class HaproxyBack(Event, frozen=True):
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return f"HAProxy is back after {self.seconds:.2f} s"
+
+
+class HaproxyReloaded(Event, frozen=True):
+    ports: tuple[int, ...]
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return f"HAProxy reads everything anew, and ends TLS on port {', '.join(map(str, self.ports))}"
+
+
+class CertificatesChanged(Event, frozen=True):
+    """Changed while HAProxy serves; no connection notices."""
+
+    replaced: int
+    added: int
+    removed: int
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return f"certificates: {self.replaced} replaced, {self.added} added, {self.removed} removed"
+
+
+class TlsFailed(Event, frozen=True):
+    reasons: tuple[str, ...]
+    level = logging.ERROR
+
+    @property
+    def sentence(self) -> str:
+        return f"TLS refused, what served before goes on: {'; '.join(self.reasons)}"
+
+
+class PortsUnserved(Event, frozen=True):
+    ports: tuple[int, ...]
+    level = logging.WARNING
+
+    @property
+    def sentence(self) -> str:
+        return f"not served, as there is no certificate yet: port {', '.join(map(str, self.ports))}"
+
+
+class CertificateExpired(Event, frozen=True):
+    names: str
+    port: int
+    level = logging.WARNING
+
+    @property
+    def sentence(self) -> str:
+        return f"the certificate of {self.names} on port {self.port} has expired; clients refuse it"

@@ -1,0 +1,30 @@
+"""HAProxy's counters and the ends of certificates, in Prometheus' text format.
+
+In:   what HAProxy says, and what serves.
+Out:  lines. HAProxy counts anew when it starts or reloads.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from varnish_gateway.dataplane.tls.expiry import Dated
+from varnish_gateway.runtime.prometheus import family
+
+_COLUMNS = {
+    "scur": ("vgw_tls_connections", "gauge", "Connections on a TLS port now."),
+    "stot": ("vgw_tls_connections_total", "counter", "Connections on a TLS port."),
+    "req_tot": ("vgw_tls_requests_total", "counter", "Requests on a TLS port."),
+    "ereq": ("vgw_tls_bad_requests_total", "counter", "Requests on a TLS port that HAProxy could not read."),
+}
+
+
+def lines(ports: Iterable[Mapping[str, str]], certificates: Iterable[Dated]) -> Iterator[str]:
+    """Return lines for /metrics."""
+    rows = list(ports)
+    if rows:
+        for column, (name, kind, help_text) in _COLUMNS.items():
+            samples = [({"socket": row["pxname"]}, float(row.get(column) or 0)) for row in rows]
+            yield from family(name, kind, help_text, samples)
+    samples = [({"port": str(one.port), "names": one.names}, one.expires) for one in certificates]
+    if samples:
+        help_text = "When a certificate that serves ends."
+        yield from family("vgw_certificate_expiry_timestamp_seconds", "gauge", help_text, samples)

@@ -1,0 +1,188 @@
+"""What HAProxy is to serve, and the way there from what it serves.
+
+In:   ir.Tls, the https sockets, and the plan before.
+Out:  a Plan, and what stands against the rest: a certificate that can't be used leaves its slot
+as it was, or out; authorities that can't be used leave their port as it was, or closed.
+No I/O but the check of certificates, which OpenSSL does in a file.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from varnish_gateway import errors
+from varnish_gateway.dataplane.process.sockets import Socket
+from varnish_gateway.dataplane.tls import pem
+from varnish_gateway.emit import haproxy
+from varnish_gateway.emit.haproxy import Bind, Clients, Slot
+from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.ir import Tls, wire
+
+_SERVER_NAME = re.compile(r"\*|(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")
+
+Check = Callable[[bytes], None]
+"""Raises BadDocument for a certificate and key that OpenSSL does not take."""
+
+
+class Plan(Struct, frozen=True):
+    """``lists`` are the slots of each port in their order, ``files`` the contents of slots and of authorities."""
+
+    binds: tuple[Bind, ...] = ()
+    lists: Mapping[int, tuple[Slot, ...]] = {}
+    files: Mapping[str, bytes] = {}
+
+    @property
+    def ports(self) -> set[int]:
+        return {bind.port for bind in self.binds}
+
+    @property
+    def tls(self) -> Tls:
+        """What makes exactly this plan."""
+        slots = {slot.name for listed in self.lists.values() for slot in listed}
+        stored = {name: f"{content_hash(self.files[name])}.pem" if name in slots else name for name in self.files}
+        ports = (
+            wire.TlsPort(
+                port=bind.port,
+                certificates=tuple(
+                    wire.Certificate(file=stored[slot.name], names=slot.names) for slot in self.lists[bind.port]
+                ),
+                clients=None if bind.clients is None else wire.ClientValidation(*bind.clients),
+            )
+            for bind in self.binds
+        )
+        return Tls(tuple(ports), {stored[name]: content for name, content in self.files.items()})
+
+    def __repr__(self) -> str:
+        return f"Plan({self.binds})"  # never what is in the files
+
+
+class Steps(NamedTuple):
+    """What makes one plan of another while HAProxy serves."""
+
+    replaced: tuple[str, ...]
+    added: tuple[tuple[int, Slot], ...]
+    removed: tuple[tuple[int, Slot], ...]
+
+
+def steps(before: Plan, after: Plan, most_bytes: int) -> Steps | None:
+    """Return the steps, None where HAProxy has to read everything anew."""
+    if before.binds != after.binds:
+        return None
+    old = {slot.name: (port, slot) for port, slots in before.lists.items() for slot in slots}
+    new = {slot.name: (port, slot) for port, slots in after.lists.items() for slot in slots}
+    added = [slot for name, slot in new.items() if name not in old]
+    replaced = [name for name in new if name in old and before.files[name] != after.files[name]]
+    changed = [*replaced, *(slot.name for _, slot in added)]
+    if any(len(after.files[name]) > most_bytes for name in changed):
+        return None
+    return Steps(tuple(replaced), tuple(added), tuple(slot for name, slot in old.items() if name not in new))
+
+
+class Planner:
+    """Remembers what was found usable: a certificate is looked at once."""
+
+    def __init__(self, check: Check, addresses: Callable[[Socket], tuple[str, ...]]) -> None:
+        self._check = check
+        self._addresses = addresses
+        self._cleaned: dict[str, bytes | errors.BadDocument] = {}
+
+    def plan(self, tls: Tls, sockets: Iterable[Socket], before: Plan) -> tuple[Plan, list[errors.TlsRefused]]:
+        """Return what can be served, and what stands against the rest."""
+        making = _Making(before)
+        ports = {port.port: port for port in tls.ports if port.certificates}
+        for socket in sockets:
+            if (port := ports.get(socket.port)) is not None:
+                self._add(port, self._addresses(socket), tls.files, making)
+        used = {content_hash(content) for content in tls.files.values()}
+        self._cleaned = {mark: cleaned for mark, cleaned in self._cleaned.items() if mark in used}
+        return Plan(tuple(making.binds), making.lists, making.files), making.problems
+
+    def _add(
+        self, port: wire.TlsPort, addresses: tuple[str, ...], files: Mapping[str, bytes], making: "_Making"
+    ) -> None:
+        pairs = {one: self._usable(port.port, one, files, making) for one in port.certificates}
+        clients = self._clients(port, files, making)
+        if isinstance(clients, errors.BadDocument):
+            making.problems.append(errors.TlsRefused(f"authorities of clients on port {port.port}: {clients}"))
+            making.keep(port.port)
+            return
+        filled: dict[Slot, bytes] = {}
+        for slot, certificate in haproxy.slots(port.port, port.certificates):
+            content = pairs[certificate] or making.before.files.get(slot.name)
+            if content is not None:
+                filled[slot] = content
+        if filled:
+            default = haproxy.default_slot(port.port)
+            filled = {default: next(iter(filled.values())), **filled}
+            making.binds.append(Bind(port.port, addresses, clients))
+            making.lists[port.port] = tuple(filled)
+            making.files |= {slot.name: content for slot, content in filled.items()}
+
+    def _usable(
+        self, port: int, certificate: wire.Certificate, files: Mapping[str, bytes], making: "_Making"
+    ) -> bytes | None:
+        """Return a certificate with its key, None if it can't be used, which becomes a problem."""
+        if odd := [name for name in certificate.names if not _SERVER_NAME.fullmatch(name)]:
+            why = f"is for {odd[0]!r}, which is not a hostname"
+        elif certificate.file not in files:
+            why = f"is not there ({certificate.file})"
+        else:
+            try:
+                return self._pair(files[certificate.file])
+            except errors.BadDocument as error:
+                why = str(error)
+        names = ", ".join(certificate.names)
+        making.problems.append(errors.TlsRefused(f"certificate of {names} on port {port} {why}"))
+        return None
+
+    def _clients(
+        self, port: wire.TlsPort, files: Mapping[str, bytes], making: "_Making"
+    ) -> Clients | errors.BadDocument | None:
+        if port.clients is None:
+            return None
+        try:
+            content = pem.clean_authorities(files[port.clients.file])
+        except KeyError:
+            return errors.BadDocument("the file is not there")
+        except errors.BadDocument as error:
+            return error
+        name = f"{content_hash(content)}.ca.pem"
+        making.files[name] = content
+        return Clients(name, port.clients.insecure)
+
+    def _pair(self, content: bytes) -> bytes:
+        """Return a certificate with its key as HAProxy gets it; raise BadDocument if it can't be used."""
+        mark = content_hash(content)
+        if mark not in self._cleaned:
+            try:
+                cleaned = pem.clean_pair(content)
+                self._check(cleaned)
+                self._cleaned[mark] = cleaned
+            except errors.BadDocument as error:
+                self._cleaned[mark] = error
+        found = self._cleaned[mark]
+        if isinstance(found, errors.BadDocument):
+            raise found
+        return found
+
+
+class _Making:
+    """A plan on its way."""
+
+    def __init__(self, before: Plan) -> None:
+        self.before = before
+        self.binds: list[Bind] = []
+        self.lists: dict[int, tuple[Slot, ...]] = {}
+        self.files: dict[str, bytes] = {}
+        self.problems: list[errors.TlsRefused] = []
+
+    def keep(self, port: int) -> None:
+        """Let a whole port be as it is, closed if it was."""
+        for bind in self.before.binds:
+            if bind.port == port:
+                self.binds.append(bind)
+                self.lists[port] = self.before.lists[port]
+                names = [slot.name for slot in self.lists[port]] + ([bind.clients.file] if bind.clients else [])
+                self.files |= {name: self.before.files[name] for name in names}

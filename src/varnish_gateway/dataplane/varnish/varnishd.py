@@ -1,0 +1,166 @@
+"""One varnishd process: its arguments, its output, its end.
+
+In:   Settings, a Layout, an Admin that listens, a callback.
+Out:  a manager process that has called the Admin and holds no VCL yet. Every line that it
+writes goes to the log; a line that tells of its worker's end is also reported.
+``stop`` leaves no process behind, and neither does our own death.
+"""
+
+import asyncio
+import logging
+import os
+import re
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from varnish_gateway import errors
+from varnish_gateway.dataplane.process.child import LINE_LIMIT, Child, end_leftover, killed, lifeline_to
+from varnish_gateway.dataplane.process.lifeline import Lifeline
+from varnish_gateway.dataplane.process.sockets import Socket
+from varnish_gateway.dataplane.process.workdir import Layout
+from varnish_gateway.dataplane.settings import Settings
+from varnish_gateway.dataplane.varnish.cli import Admin
+
+# A head may take 32 KB (http_req_size, http_resp_size) in whatever lines it comes, as with other
+# gateways; the workspaces hold it, its rewritten copy and the table of its headers. A WebSocket
+# may be silent for an hour.
+PARAMETERS = tuple(
+    word
+    for parameter in (
+        "feature=+http2",
+        "http_max_hdr=128",
+        "http_req_hdr_len=32k",
+        "http_resp_hdr_len=32k",
+        "pipe_timeout=3600",
+        "workspace_client=96k",
+        "workspace_backend=128k",
+    )
+    for word in ("-p", parameter)
+)
+
+log = logging.getLogger(__name__)
+
+_CHILD_GONE = re.compile(r"Child \(\d+\) (?:died (.*)|(ended)$)")
+_CHILD_COMPLAINT = re.compile(r"Child \(\d+\) said Error: (.*)")
+_LEVELS = {"Error": logging.ERROR, "Warning": logging.WARNING, "Info": logging.INFO, "Debug": logging.DEBUG}
+
+
+class Command(NamedTuple):
+    """What varnishd has to be restarted for."""
+
+    sockets: tuple[Socket, ...]
+    extra_args: tuple[str, ...] = ()
+
+    def covers(self, wanted: "Command") -> bool:
+        """Whether a varnishd of this command does for another: a Unix socket that nobody uses any more does no harm.
+
+        So a port whose last certificate is gone, or not usable, restarts nothing.
+        """
+        unused = set(self.sockets) - set(wanted.sockets)
+        kept = tuple(socket for socket in self.sockets if socket not in unused)
+        return wanted == Command(kept, self.extra_args) and all(socket.is_unix for socket in unused)
+
+
+def arguments(settings: Settings, layout: Layout, command: Command, admin_port: int) -> list[str]:
+    """Return varnishd's command line. What the user added comes last, and so wins; a store replaces ours."""
+    argv = ["varnishd", "-F", "-f", "", "-M", f"127.0.0.1:{admin_port}", "-S", str(layout.secret_path)]
+    argv += ["-n", str(layout.varnish_dir)]
+    for socket in command.sockets:
+        argv += ["-a", socket.argument]
+    for storage in () if _name_a_store(command.extra_args) else settings.storage:
+        argv += ["-s", storage]
+    return [*argv, *PARAMETERS, *command.extra_args]
+
+
+def _name_a_store(extra_args: Sequence[str]) -> bool:
+    """Whether arguments say where objects are kept, and not only those that are not to stay."""
+    joined = [word.removeprefix("-s") for word in extra_args if word.startswith("-s") and word != "-s"]
+    apart = [word for option, word in pairwise(extra_args) if option == "-s"]
+    return any(not store.startswith("Transient=") for store in (*joined, *apart))
+
+
+async def refusal(extra_args: Sequence[str]) -> errors.ChildExited | None:
+    """Return what varnishd has against arguments, without a varnishd that could be disturbed.
+
+    Raise ChildExited if it was ended before it could say.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *("varnishd", "-C", "-b", "none", *PARAMETERS, *extra_args), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+    )
+    _, said = await process.communicate()
+    if process.returncode == 0:
+        return None
+    if (how := killed(process)) is not None:
+        raise errors.ChildExited(f"varnishd -C, which looks at its extra arguments, {how}")
+    words = " ".join(said.decode(errors="replace").split())
+    return errors.ChildExited(f"varnishd refuses its extra arguments: {words.removeprefix('Error: ')}")
+
+
+class Varnishd(Child):
+    """A running manager. ``child_gone`` is called with the reason that its output, and the worker's, gives."""
+
+    name = "varnishd"
+
+    def __init__(self, process: Process, lifeline: Lifeline, child_gone: Callable[[str], None]) -> None:
+        self._child_gone = child_gone
+        self._level = logging.INFO
+        self._complaint = ""  # the worker's
+        super().__init__(process, lifeline)
+
+    def _take_line(self, line: str) -> None:
+        word, _, rest = line.partition(":")
+        if word in _LEVELS:
+            self._level = _LEVELS[word]
+            self._last_error = [] if word == "Error" else self._last_error
+        # A line without a level goes on with what the one before it said.
+        if self._level == logging.ERROR and (text := rest.strip() if word == "Error" else line):
+            self._last_error.append(text)
+        # varnishd calls the SIGTERM that we send an error, and misses files of a VCL that did not compile.
+        level = logging.DEBUG if self.is_ending or line.startswith("Could not delete 'vcl_") else self._level
+        log.log(level, "%s", line, extra={"component": "varnishd", "pid": self.pid})
+        if complaint := _CHILD_COMPLAINT.search(line):
+            self._complaint = f": {complaint[1]}"
+        if gone := _CHILD_GONE.search(line):
+            self._child_gone((gone[1] or gone[2]) + self._complaint)
+            self._complaint = ""
+
+
+async def launch(
+    argv: Sequence[str],
+    layout: Layout,
+    admin: Admin,
+    child_gone: Callable[[str], None],
+) -> Varnishd:
+    """Start varnishd and return when it has called the admin; raise ChildExited if it ends before."""
+    await end_leftover("varnishd", layout.varnish_dir / "_.pid", str(layout.varnish_dir))
+    admin.forget()
+    environment = {**os.environ, "GHOST_CONFIG_PATH": str(layout.ghost_config_path)}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, env=environment, limit=LINE_LIMIT, start_new_session=True
+        )
+    except FileNotFoundError:
+        raise errors.ChildExited("varnishd is not installed or not on PATH") from None
+    varnishd = Varnishd(process, await lifeline_to(process), child_gone)
+    try:
+        await _called(varnishd, admin)
+    except BaseException:
+        await varnishd.stop()
+        raise
+    return varnishd
+
+
+async def _called(varnishd: Varnishd, admin: Admin) -> None:
+    """Return when varnishd has called; raise ChildExited if it ends instead."""
+    exited = asyncio.ensure_future(varnishd.exited())
+    connected = asyncio.ensure_future(admin.connected())
+    try:
+        await asyncio.wait({exited, connected}, return_when=asyncio.FIRST_COMPLETED)
+        if exited.done():
+            raise errors.ChildExited(exited.result())
+        connected.result()
+    finally:
+        exited.cancel()
+        connected.cancel()

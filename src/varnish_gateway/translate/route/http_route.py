@@ -1,0 +1,155 @@
+"""Translate one HTTPRoute, alone.
+
+In:   its key and a view.
+Out:  Translated: a wire.Route for each Gateway that takes it, the listeners that count it,
+      and its status. None where no Gateway of ours, nor a ListenerSet of one, is its parent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, Struct, json, structs
+
+from varnish_gateway import api, ir
+from varnish_gateway.api import Key
+from varnish_gateway.api.gateway_networking import GROUP
+from varnish_gateway.ir import wire
+from varnish_gateway.translate.conditions import Problem, listed, partially_invalid, positive, summary
+from varnish_gateway.translate.route.attachment import Attached, attach
+from varnish_gateway.translate.route.rules import Rules, translate_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from varnish_gateway.api.gateway_networking import ParentReference
+    from varnish_gateway.translate.incremental.view import View
+    from varnish_gateway.translate.options import Options
+
+PARENTS: Mapping[tuple[str, str], type[api.Object]] = {
+    (GROUP, kind.kind): kind for kind in (api.Gateway, api.ListenerSet)
+}
+TOO_LARGE = wire.Rule(matches=(wire.Match(path=wire.PathMatch(type="regex", value=".*")),), status=500)
+"""As a regex it ranks below every other path, lest it takes what other routes of its hostnames have."""
+
+_encode = json.Encoder().encode
+
+Answer = tuple[Attached, ...] | Problem
+
+
+class Translated(Struct, frozen=True):
+    """``attached`` names the listeners that count the route as theirs, each with its Gateway or ListenerSet."""
+
+    routes: dict[Key, wire.Route]
+    attached: frozenset[tuple[Key, str]]
+    status: ir.RouteStatus
+
+
+class Parent(Struct, frozen=True):
+    """A parentRef that is ours to answer, and the answer."""
+
+    ref: ParentReference
+    gateway: Key
+    answer: Answer
+
+
+def translate_route(key: Key, options: Options, view: View) -> Translated | None:
+    """Return what a route comes to."""
+    route = view.find(api.HTTPRoute, key.namespace, key.name)
+    if route is None:
+        return None
+    asked = (_parent(ref, route, options, view) for ref in route.spec.parent_refs)
+    parents = [parent for parent in asked if parent is not None]
+    if not parents:
+        return None
+    rules = _within(
+        options.route_limit, translate_rules(route, allow_external_name=options.allow_external_name, view=view)
+    )
+    taken = _taken(parents)
+    return Translated(
+        routes={gateway: found for gateway, by in taken.items() if (found := _route(route, rules, by)) is not None},
+        attached=frozenset(_counted(taken) if rules.rejection is None else ()),
+        status=ir.RouteStatus(tuple(_status(route, parent, rules, options.controller) for parent in parents)),
+    )
+
+
+def _within(limit: int | None, rules: Rules) -> Rules:
+    """Return the rules; one that answers 500 in their place where they are too large to be carried."""
+    if limit is None or (size := len(_encode(rules.rules))) <= limit:
+        return rules
+    message = f"its rules have {size:,} bytes, and {limit:,} are possible; split the route"
+    return structs.replace(rules, rules=(TOO_LARGE,), invalid=(Problem("UnsupportedValue", message),))
+
+
+def _parent(ref: ParentReference, route: api.HTTPRoute, options: Options, view: View) -> Parent | None:
+    """Return a parentRef with its answer, or None where it is not for us to answer."""
+    kind = PARENTS.get((ref.group, ref.kind))
+    if kind is None:
+        return None
+    key = Key(ref.kind, ref.namespace or route.metadata.namespace, ref.name)
+    if (parent := view.parent(key)) is not None:
+        return Parent(ref, parent.gateway, attach(route, ref, parent, view))
+    # Elsewhere a Gateway that we can't see may be another controller's; on one machine there is no other.
+    if options.one_machine and view.find(kind, key.namespace, key.name) is None:
+        return Parent(ref, key, Problem("NoMatchingParent", f"{key} does not exist"))
+    return None
+
+
+def _taken(parents: Sequence[Parent]) -> dict[Key, dict[str, Attached]]:
+    """Return the listeners that take the route, by Gateway and id: several parentRefs can name one."""
+    taken: dict[Key, dict[str, Attached]] = {}
+    for parent in parents:
+        if not isinstance(parent.answer, Problem):
+            taken.setdefault(parent.gateway, {}).update({by.listener.id: by for by in parent.answer})
+    return taken
+
+
+def _counted(taken: Mapping[Key, Mapping[str, Attached]]) -> Iterator[tuple[Key, str]]:
+    return ((by.owner, by.listener.name) for listeners in taken.values() for by in listeners.values())
+
+
+def _route(route: api.HTTPRoute, rules: Rules, taken: Mapping[str, Attached]) -> wire.Route | None:
+    attachments = tuple(
+        wire.Attachment(listener=name, hostnames=by.hostnames) for name, by in taken.items() if by.listener.is_served
+    )
+    if not attachments:
+        return None
+    return wire.Route(
+        namespace=route.metadata.namespace,
+        name=route.metadata.name,
+        created=route.created,
+        attachments=attachments,
+        rules=rules.rules,
+    )
+
+
+def _status(route: api.HTTPRoute, parent: Parent, rules: Rules, controller: str) -> ir.ParentStatus:
+    generation = route.metadata.generation
+    return ir.ParentStatus(_echo(parent.ref), controller, tuple(_conditions(parent.answer, rules, generation)))
+
+
+def _conditions(answer: Answer, rules: Rules, generation: int) -> Iterator[ir.Condition]:
+    problem = answer if isinstance(answer, Problem) else rules.rejection
+    yield positive("Accepted", problem, generation, message=_unserved(answer))
+    yield positive("ResolvedRefs", summary(rules.unresolved), generation)
+    if problem is None and rules.invalid:
+        yield partially_invalid(rules.invalid, generation)
+
+
+def _unserved(answer: Answer) -> str:
+    """Return a hint where a listener takes the route but is not served itself."""
+    if isinstance(answer, Problem):
+        return ""
+    unserved = listed([by.listener.name for by in answer if not by.listener.is_served], ", ")
+    return f"not served, see the listener's own conditions: {unserved}" if unserved else ""
+
+
+def _echo(ref: ParentReference) -> ir.ParentRef:
+    return ir.ParentRef(
+        ref.group,
+        ref.kind,
+        ref.name,
+        UNSET if ref.namespace is None else ref.namespace,
+        UNSET if ref.section_name is None else ref.section_name,
+        UNSET if ref.port is None else ref.port,
+    )

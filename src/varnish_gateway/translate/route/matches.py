@@ -1,0 +1,117 @@
+"""Translate the matches of a rule.
+
+In:   one RouteMatch.
+Out:  wire.Match, and a problem where a part of it can't be compared (an invalid regex, a
+      value that we don't know).
+
+A match with a problem is never dropped: its requests would fall to another rule in silence.
+It takes all that it can have been meant for, for its rule to answer 500, and nothing else: other
+routes have a right to that. Of a bad header or query parameter it is left that there is one. What
+is left of a path regex is its literal beginning, still as a regex, which ranks below every other path.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from varnish_gateway.ir import wire
+from varnish_gateway.translate.conditions import Problem
+from varnish_gateway.translate.route.regexes import why_invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from varnish_gateway.api.gateway_networking import PathMatch, RouteMatch, ValueMatch
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"})
+# Defaults are left out of the wire format only where they are the very same object.
+EVERYTHING = wire.Rule().matches
+ROOT = wire.Match().path
+_PATH_TYPES: dict[str, Literal["exact", "prefix", "regex"]] = {
+    "Exact": "exact",
+    "PathPrefix": "prefix",
+    "RegularExpression": "regex",
+}
+_VALUE_TYPES: dict[str, Literal["exact", "regex"]] = {"Exact": "exact", "RegularExpression": "regex"}
+_ANY_VALUE = "(?s).*"
+_LITERAL = re.compile(r"\^?((?:[\w/~!@%&=:;,'\"<>-](?![*?{]))*)", re.ASCII)
+
+
+def translate_matches(matches: Sequence[RouteMatch]) -> tuple[tuple[wire.Match, ...], list[Problem]]:
+    """Return the matches of a rule and what is wrong with them. No matches match everything."""
+    problems: list[Problem] = []
+    if not matches:
+        return EVERYTHING, problems
+    return tuple(_match(match, problems) for match in matches), problems
+
+
+def _match(match: RouteMatch, problems: list[Problem]) -> wire.Match:
+    bad_path = _path_problems(match.path)
+    problems.extend(bad_path)
+    problems.extend(_method_problems(match.method))
+    problems.extend(_value_problems("header", match.headers))
+    problems.extend(_value_problems("query parameter", match.query_params))
+    return wire.Match(
+        path=_beginning(match.path) if bad_path else _path(match.path),
+        method=match.method,
+        headers=_values(match.headers, str.lower),
+        query=_values(match.query_params, str),
+    )
+
+
+def _path(path: PathMatch) -> wire.PathMatch:
+    if path.type != "PathPrefix":
+        return wire.PathMatch(type=_PATH_TYPES[path.type], value=path.value)
+    value = path.value.rstrip("/")
+    return wire.PathMatch(type="prefix", value=value) if value else ROOT
+
+
+def _beginning(path: PathMatch) -> wire.PathMatch:
+    """Return a regex for everything that a broken one can have been meant for."""
+    literal = _LITERAL.match(path.value) if "|" not in path.value else None
+    return wire.PathMatch(type="regex", value=f"{re.escape(literal[1]) if literal else ''}.*")
+
+
+def _path_problems(path: PathMatch) -> list[Problem]:
+    if path.type not in _PATH_TYPES:
+        return [_unknown("path match type", path.type)]
+    if path.type == "RegularExpression" and (why := why_invalid(path.value)) is not None:
+        return [_bad_regex("path", why)]
+    return []
+
+
+def _method_problems(method: str | None) -> list[Problem]:
+    return [] if method is None or method in METHODS else [_unknown("method", method)]
+
+
+def _value_problems(what: str, values: Sequence[ValueMatch]) -> list[Problem]:
+    problems = []
+    for value in values:
+        if value.type not in _VALUE_TYPES:
+            problems.append(_unknown(f"{what} match type", value.type))
+        elif value.type == "RegularExpression" and (why := why_invalid(value.value)) is not None:
+            problems.append(_bad_regex(f"{what} {value.name}", why))
+    return problems
+
+
+def _values(values: Sequence[ValueMatch], normal: Callable[[str], str]) -> tuple[wire.ValueMatch, ...]:
+    """Of equivalent names only the first counts."""
+    first: dict[str, ValueMatch] = {}
+    for value in values:
+        first.setdefault(normal(value.name), value)
+    return tuple(_value(name, value) for name, value in first.items())
+
+
+def _value(name: str, value: ValueMatch) -> wire.ValueMatch:
+    if _value_problems("", (value,)):
+        return wire.ValueMatch(name=name, value=_ANY_VALUE, type="regex")
+    return wire.ValueMatch(name=name, value=value.value, type=_VALUE_TYPES[value.type])
+
+
+def _unknown(what: str, value: str) -> Problem:
+    return Problem("UnsupportedValue", f"{what} {value} is not supported")
+
+
+def _bad_regex(what: str, why: str) -> Problem:
+    return Problem("UnsupportedValue", f"{what}: {why}")

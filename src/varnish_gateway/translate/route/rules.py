@@ -1,0 +1,128 @@
+"""Translate the rules of an HTTPRoute.
+
+In:   a route, and the view for its backends.
+Out:  wire.Rules, the problems of each rule that can't be served, the references that
+      can't be resolved.
+A rule with a problem stays and answers 500. One whose matches are at fault goes to the end,
+because what is left of them may take more than was meant: on a tie a healthy rule wins.
+A reference that can't be resolved answers 500 for its share of the weight.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
+from varnish_gateway.ir import wire
+from varnish_gateway.translate.conditions import Problem, summary
+from varnish_gateway.translate.route.backends import resolve
+from varnish_gateway.translate.route.filters.filters import translate_backend_filters, translate_filters
+from varnish_gateway.translate.route.matches import translate_matches
+from varnish_gateway.translate.route.timing import translate_timing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from varnish_gateway.api import HTTPRoute
+    from varnish_gateway.api.gateway_networking import RouteRule
+    from varnish_gateway.translate.incremental.view import View
+
+
+class Rules(Struct, frozen=True):
+    """The rules of one route."""
+
+    rules: tuple[wire.Rule, ...]
+    invalid: tuple[Problem, ...]  # one for each rule that can't be served
+    unresolved: tuple[Problem, ...]
+
+    @property
+    def rejection(self) -> Problem | None:
+        """Why the route as a whole can't be accepted: none of its rules can be served."""
+        return summary(self.invalid) if len(self.invalid) == len(self.rules) else None
+
+
+def translate_rules(route: HTTPRoute, *, allow_external_name: bool, view: View) -> Rules:
+    """Return the rules of a route and what is wrong with them."""
+    rules: list[wire.Rule] = []
+    unsure: list[wire.Rule] = []
+    invalid: list[Problem] = []
+    unresolved: list[Problem] = []
+    for number, rule in enumerate(route.spec.rules, start=1):
+        backends = _Backends(route.metadata.namespace, allow_external_name=allow_external_name, view=view)
+        matches, faults = translate_matches(rule.matches)
+        translated, problem = _rule(rule, matches, faults, backends)
+        (unsure if faults else rules).append(translated)
+        unresolved.extend(backends.unresolved)
+        if problem is not None:
+            label = f"rule {number} ({rule.name})" if rule.name else f"rule {number}"
+            invalid.append(Problem(problem.reason, f"{label}: {problem.message}"))
+    return Rules((*rules, *unsure), tuple(invalid), tuple(dict.fromkeys(unresolved)))
+
+
+def _rule(
+    rule: RouteRule, matches: tuple[wire.Match, ...], faults: Sequence[Problem], backends: _Backends
+) -> tuple[wire.Rule, Problem | None]:
+    filters = translate_filters(rule.filters, matches)
+    targets = backends.of(rule, matches)
+    timing = translate_timing(rule)
+    problems = [*faults, *filters.problems, *timing.problems, *_unsupported(rule), *backends.problems]
+    if filters.redirect is not None and rule.backend_refs:
+        problems.append(Problem("IncompatibleFilters", "RequestRedirect can't be combined with backendRefs"))
+    if problems:
+        return wire.Rule(name=rule.name, matches=matches, status=500), summary(problems)
+    nothing = filters.redirect is None and not targets
+    served = wire.Rule(
+        name=rule.name,
+        matches=matches,
+        filters=filters.filters,
+        redirect=filters.redirect,
+        status=500 if nothing else None,
+        backends=targets,
+        timeouts=timing.timeouts,
+        retry=timing.retry,
+        cors=filters.cors,
+    )
+    return served, None
+
+
+def _unsupported(rule: RouteRule) -> Sequence[Problem]:
+    if rule.session_persistence is None:
+        return ()
+    return (Problem("UnsupportedValue", "sessionPersistence is not supported yet; remove it"),)
+
+
+class _Backends:
+    """The backendRefs of one rule: collects what can't be resolved, and what can't be carried out."""
+
+    def __init__(self, namespace: str, *, allow_external_name: bool, view: View) -> None:
+        self.unresolved: list[Problem] = []
+        self.problems: list[Problem] = []
+        self._namespace = namespace
+        self._allow_external_name = allow_external_name
+        self._view = view
+
+    def of(self, rule: RouteRule, matches: Sequence[wire.Match]) -> tuple[wire.Backend, ...]:
+        """Return the backends that have a share of the traffic."""
+        targets = []
+        for ref in rule.backend_refs:
+            found = resolve(
+                ref,
+                route_namespace=self._namespace,
+                allow_external_name=self._allow_external_name,
+                view=self._view,
+            )
+            if isinstance(found, Problem):
+                self.unresolved.append(found)
+                found = wire.Backend(weight=ref.weight, status=500)
+            filters = translate_backend_filters(ref.filters, matches)
+            self.problems.extend(filters.problems)
+            if ref.weight > 0:
+                targets.append(_with_filters(found, filters.filters))
+        return tuple(targets)
+
+
+def _with_filters(backend: wire.Backend, filters: wire.Filters | None) -> wire.Backend:
+    if filters is None or backend.service is None:
+        return backend
+    return structs.replace(backend, filters=filters)

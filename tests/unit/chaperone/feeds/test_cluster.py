@@ -1,0 +1,99 @@
+"""A feed against an API server and a data plane of a few lines each."""
+
+import asyncio
+import contextlib
+import json
+
+import msgspec
+import pytest
+
+from varnish_gateway.chaperone.feeds import cluster
+from varnish_gateway.chaperone.feeds.cluster import ClusterFeed
+from varnish_gateway.dataplane import events
+from varnish_gateway.dataplane.process.sockets import parse_listen
+from varnish_gateway.dataplane.settings import Settings
+from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.ir import wire
+from varnish_gateway.kube.metrics import Metrics
+
+
+def shard(number, *names):
+    routes = tuple(wire.Route(namespace="n", name=name, attachments=(), rules=()) for name in names)
+    return msgspec.json.encode(wire.Routing(version=2, shard=number, shards=2, listeners=(), routes=routes)).decode()
+
+
+class ApiServer:
+    """Has an index that names ``named``, where shard 1 is ``held``."""
+
+    def __init__(self, named, held):
+        self.metrics = Metrics()
+        self.named, self.held = named, held
+        self.gets = 0
+
+    async def read(self, *_, **__):
+        index = {"version": 2, "shards": [content_hash(text.encode()) for text in (shard(0), self.named)]}
+        metadata = {"name": "gw-vcl", "namespace": "n", "resourceVersion": "5"}
+        data = {"main.vcl": "vcl 4.1;", "routing.json": shard(0), "shards.json": json.dumps(index)}
+        items = [{"metadata": metadata, "data": data}]
+        return json.dumps({"metadata": {"resourceVersion": "10"}, "items": items}).encode()
+
+    async def get(self, *_, **__):
+        self.gets += 1
+        return json.dumps({"metadata": {}, "data": {"routing.json": self.held}}).encode()
+
+    async def lines(self, *_, **__):
+        yield []
+        await asyncio.get_running_loop().create_future()
+
+
+class Plane:
+    """Takes every change."""
+
+    def __init__(self, settings):
+        self.settings, self.bus = settings, events.Bus()
+        self.routing = {}
+
+    def keep_with(self, keep): ...
+
+    async def apply(self, change):
+        self.routing |= change.routing
+
+
+@contextlib.asynccontextmanager
+async def following(api_server, directory):
+    """Give the data plane of a feed that runs."""
+    settings = Settings(work_dir=directory, sockets=parse_listen("http-1=:8080,http"), gateway_name="gw", namespace="n")
+    plane = Plane(settings)
+    running = asyncio.create_task(ClusterFeed(settings, api_server, plane).run())
+    try:
+        yield plane
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+
+
+async def until_served(plane, text):
+    async with asyncio.timeout(5):
+        while plane.routing.get(1) != text.encode():
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def _looks_again_soon(monkeypatch):
+    monkeypatch.setattr(cluster, "AHEAD_SECONDS", 0.02)
+
+
+async def test_a_shard_ahead_of_its_index_that_is_taken_back_is_noticed(tmp_path):
+    api_server = ApiServer(named=shard(1, "b"), held=shard(1, "c"))
+    async with following(api_server, tmp_path) as plane:
+        await until_served(plane, shard(1, "c"))
+        api_server.held = shard(1, "b")
+        await until_served(plane, shard(1, "b"))
+
+
+async def test_a_shard_that_is_the_one_of_the_index_is_read_once(tmp_path):
+    api_server = ApiServer(named=shard(1, "b"), held=shard(1, "b"))
+    async with following(api_server, tmp_path) as plane:
+        await until_served(plane, shard(1, "b"))
+        await asyncio.sleep(0.1)
+    assert api_server.gets == 1

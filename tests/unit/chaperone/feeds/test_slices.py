@@ -1,0 +1,53 @@
+"""Watches of EndpointSlices against an API server made of a few lines."""
+
+import asyncio
+import json
+
+import pytest
+
+from varnish_gateway.chaperone.feeds import slices
+from varnish_gateway.chaperone.feeds.slices import SliceWatches
+from varnish_gateway.kube.metrics import Metrics
+
+
+class ApiServer:
+    """Has the slice tea, and tells what is put into ``news``."""
+
+    def __init__(self):
+        self.metrics = Metrics()
+        self.news: asyncio.Queue[dict] = asyncio.Queue()
+
+    async def read(self, *_, **__):
+        return json.dumps({"metadata": {"resourceVersion": "10"}, "items": [document(1)]}).encode()
+
+    async def lines(self, *_, **__):
+        yield []
+        while True:
+            yield [json.dumps(await self.news.get()).encode()]
+
+
+def document(version):
+    metadata = {"name": "tea", "namespace": "n", "resourceVersion": str(version)}
+    return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata, "addressType": "IPv4"}
+
+
+@pytest.fixture
+async def api_server():
+    return ApiServer()
+
+
+async def test_nothing_comes_of_a_namespace_after_it_was_told_as_gone(api_server, monkeypatch):
+    monkeypatch.setattr(slices, "GRACE_SECONDS", 60)
+    told = []
+    listed = asyncio.Event()
+    watches = SliceWatches(api_server, lambda changes: told.extend(changes.values()), lambda _: listed.set())
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        watches.begin(tasks)
+        watches.want({"n"})
+        await listed.wait()
+        await asyncio.sleep(0.01)
+        watches.want(set())
+        api_server.news.put_nowait({"type": "MODIFIED", "object": document(11)})
+        watches._end("n")  # while that is on its way to whoever waits for it
+    watches.close()
+    assert [slice_ is not None for slice_ in told] == [True, False]

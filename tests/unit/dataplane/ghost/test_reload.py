@@ -1,0 +1,135 @@
+"""The installer against a reload socket made of a few lines."""
+
+import asyncio
+
+import pytest
+
+from varnish_gateway import errors
+from varnish_gateway.dataplane.ghost.files import GhostFiles
+from varnish_gateway.dataplane.ghost.reload import Installer
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+REFUSED = b"HTTP/1.1 500 No\r\nX-Ghost-Error: no such field\r\nContent-Length: 0\r\n\r\n"
+
+
+class Ghost:
+    """Answers every request with ``answer`` and counts."""
+
+    def __init__(self):
+        self.answer, self.requests = OK, []
+
+    async def serve(self, reader, writer):
+        self.requests.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
+        writer.write(self.answer)
+        writer.close()
+
+
+@pytest.fixture
+async def ghost():
+    ghost = Ghost()
+    server = await asyncio.start_server(ghost.serve, "127.0.0.1", 0)
+    ghost.port = server.sockets[0].getsockname()[1]
+    yield ghost
+    server.close()
+
+
+@pytest.fixture
+def installer(tmp_path):
+    return Installer(tmp_path / "ghost.json", lambda: None)
+
+
+def bundle(content):
+    files = GhostFiles()
+    files.update({0: content}, {})
+    return files.bundle()
+
+
+def names(tmp_path):
+    return sorted(path.name for path in tmp_path.iterdir())
+
+
+async def test_a_configuration_comes_into_force_once(ghost, installer, tmp_path):
+    assert await installer.install(bundle(b"a"), ghost.port)
+    assert not await installer.install(bundle(b"a"), ghost.port)
+    assert ghost.requests == [b"GET /.varnish-ghost/reload HTTP/1.1"]
+    assert names(tmp_path) == sorted(["ghost.json", *bundle(b"a").files])
+
+
+async def test_old_files_go_after_success(ghost, installer, tmp_path):
+    await installer.install(bundle(b"a"), ghost.port)
+    await installer.install(bundle(b"b"), ghost.port)
+    assert names(tmp_path) == sorted(["ghost.json", *bundle(b"b").files])
+
+
+async def test_after_a_refusal_the_last_good_is_on_disk_and_the_same_is_not_tried_again(ghost, installer, tmp_path):
+    await installer.install(bundle(b"a"), ghost.port)
+    ghost.answer = REFUSED
+    for _ in range(2):
+        with pytest.raises(errors.ReloadRefused, match="no such field"):
+            await installer.install(bundle(b"b"), ghost.port)
+    assert len(ghost.requests) == 2
+    assert (tmp_path / "ghost.json").read_bytes() == bundle(b"a").manifest
+    assert names(tmp_path) == sorted(["ghost.json", *bundle(b"a").files])
+    ghost.answer = OK
+    assert await installer.install(bundle(b"c"), ghost.port)
+    assert await installer.install(bundle(b"b"), ghost.port)
+
+
+async def test_the_worlds_fault_leaves_the_last_good_on_disk_and_may_be_tried_again(ghost, installer, tmp_path):
+    await installer.install(bundle(b"a"), ghost.port)
+    ghost.answer = b""
+    with pytest.raises(ConnectionError, match="without an answer"):
+        await installer.install(bundle(b"b"), ghost.port)
+    assert (tmp_path / "ghost.json").read_bytes() == bundle(b"a").manifest
+    ghost.answer = OK
+    assert await installer.install(bundle(b"b"), ghost.port)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(b"404 Not Found\r\n\r\n", "answered 404"), (b'200 OK\r\n\r\n"\xe9"', "something that is not ghost's")],
+)
+async def test_an_answer_that_is_not_ghosts_is_a_refusal(ghost, installer, answer, said):
+    ghost.answer = b"HTTP/1.1 " + answer
+    with pytest.raises(errors.ReloadRefused, match=said):
+        await installer.install(bundle(b"a"), ghost.port)
+
+
+def test_files_of_an_earlier_process_are_swept(tmp_path):
+    (tmp_path / "routing-0-0123456789abcdef.json").touch()
+    (tmp_path / "mine.json").touch()
+    Installer(tmp_path / "ghost.json", lambda: None)
+    assert names(tmp_path) == ["mine.json"]
+
+
+async def test_after_a_lost_answer_what_was_good_is_read_again(ghost, installer):
+    await installer.install(bundle(b"a"), ghost.port)
+    await installer.have_read(ghost.port)
+    assert len(ghost.requests) == 1
+    ghost.answer = b""
+    with pytest.raises(ConnectionError):
+        await installer.install(bundle(b"b"), ghost.port)
+    ghost.answer = REFUSED
+    with pytest.raises(errors.ReloadRefused):
+        await installer.install(bundle(b"c"), ghost.port)
+    ghost.answer = OK
+    await installer.have_read(ghost.port)
+    assert await installer.install(bundle(b"a"), ghost.port)
+    assert len(ghost.requests) == 5
+    assert not await installer.install(bundle(b"a"), ghost.port)
+    await installer.have_read(ghost.port)
+    assert len(ghost.requests) == 5
+
+
+async def test_who_was_accepted_is_not_to_blame_for_what_was_before(ghost, installer):
+    installer.blame(bundle(b"b"))
+    assert await installer.install(bundle(b"b"), ghost.port)
+    assert await installer.install(bundle(b"a"), ghost.port)
+    installer.blame(bundle(b"b"))
+    assert await installer.install(bundle(b"b"), ghost.port)
+    for _ in range(2):
+        installer.blame(bundle(b"b"))
+    await installer.install(bundle(b"a"), ghost.port)
+    with pytest.raises(errors.ReloadRefused, match="dies whenever"):
+        await installer.install(bundle(b"b"), ghost.port)
+    installer.close()

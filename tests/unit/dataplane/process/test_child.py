@@ -1,0 +1,59 @@
+"""Programs that we run, with shells in their place."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import PIPE, STDOUT
+
+from varnish_gateway.dataplane.process import child
+from varnish_gateway.dataplane.process.child import Child, lifeline_to
+
+SECONDS = 10
+
+
+class Shell(Child):
+    name = "a shell"
+
+    def _take_line(self, line: str) -> None:
+        self.said = line
+
+
+async def run(script: str) -> Shell:
+    """Run a script; return when it has said something."""
+    process = await asyncio.create_subprocess_exec(
+        "/bin/sh", "-c", script, stdout=PIPE, stderr=STDOUT, start_new_session=True
+    )
+    shell = Shell(process, await lifeline_to(process))
+    async with asyncio.timeout(SECONDS):
+        while not hasattr(shell, "said"):
+            await asyncio.sleep(0.001)
+    return shell
+
+
+async def test_a_stop_by_force_ends_also_what_it_started(monkeypatch):
+    """A worker that outlives its manager holds the ports that the next one needs."""
+    monkeypatch.setattr(child, "STOP_SECONDS", 0.05)
+    shell = await run("trap '' TERM; sh -c 'while :; do sleep 1; done' >/dev/null 2>&1 & echo $!; wait")
+    worker = int(shell.said)
+    os.kill(worker, 0)
+    await asyncio.wait_for(shell.stop(), SECONDS)
+    async with asyncio.timeout(SECONDS):
+        with contextlib.suppress(ProcessLookupError):
+            while True:
+                os.kill(worker, 0)
+                await asyncio.sleep(0.001)
+
+
+async def test_who_stops_waiting_for_its_end_leaves_its_output_alone():
+    shell = await run("sleep 60 & echo $!")
+    waiting = asyncio.create_task(shell.exited())
+    async with asyncio.timeout(SECONDS):
+        while shell.running or shell._lifeline._shell.returncode is None:
+            await asyncio.sleep(0.001)
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    os.kill(int(shell.said), signal.SIGKILL)  # it held the pipe
+    await asyncio.wait_for(shell.stop(), SECONDS)
+    assert await shell.exited() == "a shell ended with status 0"

@@ -1,0 +1,43 @@
+from varnish_gateway.dataplane import events
+from varnish_gateway.dataplane.change import Served
+from varnish_gateway.dataplane.metrics import EventCounters, page
+
+SERVED = Served(
+    ready=True,
+    reason="",
+    configuration="c",
+    vcl="v",
+    generation="1",
+    sockets=(),
+    up_to_date=False,
+    problems=("x",),
+)
+COUNTS = {
+    "requests": 3,
+    "hits": 1,
+    "misses": 2,
+    "passes": 0,
+    "status": {"2xx": 3},
+    "latency": {"buckets": [{"le": 0.001, "count": 2}], "count": 3, "sum": 0.5},
+}
+
+
+def test_events_and_routes_are_counted():
+    counters = EventCounters()
+    counters(events.Reloaded(id="a", seconds=0.1))
+    counters(events.Reloaded(id="b", seconds=0.1))
+    lines = page(counters, SERVED, {"routes": {"default/tea": COUNTS}, "unrouted": {}}).splitlines()
+    assert "vgw_reloads_total 2" in lines
+    assert "vgw_vcl_failures_total 0" in lines
+    assert "vgw_ready 1" in lines
+    assert "vgw_up_to_date 0" in lines
+    assert 'vgw_route_requests_total{route="default/tea"} 3' in lines
+    assert 'vgw_route_requests_total{route=""} 0' in lines
+    assert 'vgw_route_responses_total{route="default/tea",class="2xx"} 3' in lines
+    assert 'vgw_route_latency_seconds_bucket{route="default/tea",le="0.001"} 2' in lines
+    assert 'vgw_route_latency_seconds_bucket{route="default/tea",le="+Inf"} 3' in lines
+    assert 'vgw_route_latency_seconds_sum{route="default/tea"} 0.5' in lines
+
+
+def test_without_ghost_the_rest_is_told():
+    assert "vgw_route" not in page(EventCounters(), SERVED, None)

@@ -1,0 +1,21 @@
+import pytest
+
+from varnish_gateway import errors
+from varnish_gateway.dataplane.tls import haproxy
+
+
+@pytest.mark.parametrize(
+    ("script", "problem", "said"),
+    [
+        ("echo '[ALERT]    (7) : too many words' >&2; exit 1", errors.TlsRefused, "too many words"),
+        ("exit 1", errors.TlsRefused, "does not say why"),
+        ("kill -9 $$", errors.ChildExited, "signal SIGKILL"),
+    ],
+)
+async def test_a_check_that_was_killed_refuses_nothing(tmp_path, monkeypatch, script, problem, said):
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(haproxy, "PROGRAM", str(program))
+    with pytest.raises(problem, match=said):
+        await haproxy.check(tmp_path)

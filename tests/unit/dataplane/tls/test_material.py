@@ -1,0 +1,45 @@
+import pytest
+
+from varnish.tlslab import pair, tls
+from varnish_gateway import errors
+from varnish_gateway.dataplane.tls.material import TLS_JSON, read_ports, read_tls
+from varnish_gateway.emit.tls import encode_tls
+from varnish_gateway.ir import Tls
+
+WANTED = tls(443, (pair("tea"), ["tea"]), clients="friends")
+STORED = {TLS_JSON: encode_tls(WANTED), **WANTED.files}
+
+
+def test_what_was_stored_is_read():
+    assert read_tls({**STORED, "other": b"x"}, "s") == WANTED
+
+
+def test_without_tls_json_there_is_no_tls():
+    assert read_tls({"other": b"x"}, "s") == Tls()
+
+
+@pytest.mark.parametrize("name", sorted(WANTED.files))
+def test_a_file_that_is_not_there_is_named(name):
+    with pytest.raises(errors.BadDocument, match=f"Secret n/s: {name}, which tls.json names, is not there"):
+        read_tls({key: value for key, value in STORED.items() if key != name}, "Secret n/s")
+
+
+def test_a_file_of_another_content_is_named_and_its_content_is_not():
+    name = next(iter(WANTED.files))
+    with pytest.raises(errors.BadDocument, match=f"{name} does not hold what its name says$"):
+        read_tls({**STORED, name: pair("milk").content}, "s")
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b'{"version":2,"\xe9":1}', b'{"version":1}', b'{"version":2,"ports":[{}]}']
+)
+def test_a_document_that_is_none_is_named(text):
+    with pytest.raises(errors.BadDocument, match=r"^s, tls\.json: "):
+        read_tls({TLS_JSON: text}, "s")
+
+
+@pytest.mark.parametrize("name", ["../x.pem", "/etc/passwd", ".hidden", ""])
+def test_files_lie_beside_it(name):
+    text = encode_tls(WANTED).replace(WANTED.ports[0].certificates[0].file.encode(), name.encode())
+    with pytest.raises(errors.BadDocument, match="is not the name of a file beside it"):
+        read_ports(text, "s")

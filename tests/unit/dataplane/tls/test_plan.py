@@ -1,0 +1,85 @@
+import pytest
+
+from varnish.tlslab import both, pair, tls
+from varnish_gateway.dataplane.process.sockets import parse_listen
+from varnish_gateway.dataplane.tls.material import TLS_JSON, read_tls
+from varnish_gateway.dataplane.tls.plan import Plan, Planner, steps
+from varnish_gateway.emit.tls import encode_tls
+from varnish_gateway.ir import Tls
+
+SOCKETS = parse_listen("https-443=:443,https;https-8443=:8443,https").tls
+TEA, MILK = pair("tea"), pair("milk")
+
+
+@pytest.fixture
+def planner():
+    checked = []
+    made = Planner(checked.append, lambda socket: (socket.address,))
+    made.checked = checked
+    return made
+
+
+def plan_of(planner, wanted, before=None):
+    plan, problems = planner.plan(wanted, SOCKETS, before or Plan())
+    assert problems == []
+    return plan
+
+
+def test_a_port_needs_a_socket_and_a_certificate(planner):
+    wanted = both(tls(443, (TEA, ["tea"])), tls(9443, (TEA, ["tea"])), tls(8443))
+    assert plan_of(planner, wanted).ports == {443}
+    assert plan_of(planner, Tls()) == Plan()
+
+
+def test_a_certificate_is_looked_at_once(planner):
+    before = plan_of(planner, tls(443, (TEA, ["tea"])))
+    plan_of(planner, tls(443, (TEA, ["tea"]), (MILK, ["milk"])), before)
+    assert planner.checked == [TEA.content, MILK.content]
+
+
+def test_a_rotation_replaces_slots(planner):
+    before = plan_of(planner, tls(443, (TEA, ["tea"]), (MILK, ["milk"])))
+    after = plan_of(planner, tls(443, (TEA, ["tea"]), (pair("milk", 1), ["milk"])), before)
+    way = steps(before, after, 40000)
+    assert (len(way.replaced), way.added, way.removed) == (1, (), ())
+
+
+def test_another_first_certificate_replaces_the_default(planner):
+    before = plan_of(planner, tls(443, (TEA, ["tea"]), (MILK, ["milk"])))
+    after = plan_of(planner, tls(443, (MILK, ["milk"]), (TEA, ["tea"])), before)
+    assert steps(before, after, 40000).replaced == ("443.default.pem",)
+
+
+def test_ports_authorities_and_what_is_too_large_need_a_reload(planner):
+    before = plan_of(planner, tls(443, (TEA, ["tea"])))
+    more = plan_of(planner, both(tls(443, (TEA, ["tea"])), tls(8443, (TEA, ["tea"]))), before)
+    validated = plan_of(planner, tls(443, (TEA, ["tea"]), clients="friends"), before)
+    other = plan_of(planner, tls(443, (MILK, ["tea"])), before)
+    assert [steps(before, each, 40000) for each in (more, validated)] == [None, None]
+    assert steps(before, other, 100) is None
+
+
+def test_a_plan_tells_what_makes_the_same_again(planner):
+    many = [f"{number}.tea" for number in range(1200)]
+    wanted = both(
+        tls(
+            443, (TEA, ["*", "tea"]), (MILK, ["milk", "*"]), (pair("tea", 1), ["tea"]), clients="friends", insecure=True
+        ),
+        tls(8443, (MILK, many)),
+    )
+    plan = plan_of(planner, wanted)
+    again = read_tls({**plan.tls.files, TLS_JSON: encode_tls(plan.tls)}, "here")
+    assert plan_of(planner, again) == plan
+
+
+def test_a_plan_tells_of_what_stayed_of_before(planner):
+    before = plan_of(planner, tls(443, (TEA, ["tea"]), (MILK, ["milk"])))
+    after, problems = planner.plan(tls(443, (b"none", ["tea"]), (pair("milk", 1), ["milk"])), SOCKETS, before)
+    assert len(problems) == 1
+    assert plan_of(planner, after.tls) == after
+
+
+def test_nothing_in_a_plan_is_shown(planner):
+    plan = plan_of(planner, tls(443, (TEA, ["tea"])))
+    assert "PRIVATE" not in repr(plan)
+    assert "PRIVATE" not in str(plan)

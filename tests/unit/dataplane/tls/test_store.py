@@ -1,0 +1,34 @@
+import pytest
+
+from varnish.tlslab import Pair, pair
+from varnish_gateway import errors
+from varnish_gateway.dataplane.tls.store import Store
+
+
+@pytest.fixture
+def store(tmp_path):
+    (tmp_path / "tls").mkdir()
+    (tmp_path / "tls" / "old.pem").write_bytes(b"old")
+    return Store(tmp_path / "tls")
+
+
+def names(store):
+    return {path.name for path in store.directory.iterdir()}
+
+
+def test_it_holds_what_is_wanted_and_nothing_else_for_nobody_else(store):
+    assert names(store) == set()
+    store.write({"a": b"1", "b": b"2"})
+    inode = (store.directory / "a").stat().st_ino
+    store.write({"a": b"1", "c": b"3"})
+    assert names(store) == {"a", "c"}
+    assert (store.directory / "a").stat().st_ino == inode
+    assert {path.stat().st_mode & 0o777 for path in store.directory.iterdir()} == {0o600}
+    assert store.directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_key_has_to_fit_and_nothing_is_left_of_the_check(store):
+    store.check(pair("tea").content)
+    with pytest.raises(errors.BadDocument, match="key values mismatch"):
+        store.check(Pair(pair("tea").certificate, pair("milk").key).content)
+    assert names(store) == set()

@@ -1,0 +1,91 @@
+"""The endpoint against a varnishd made of a few lines."""
+
+import asyncio
+
+import pytest
+
+from varnish_gateway.dataplane.varnish.cli.connection import Endpoint
+from varnish_gateway.dataplane.varnish.cli.protocol import CliError, Status, challenge_response
+
+SECRET = b"secret\n"
+CHALLENGE = "a" * 32 + "\n\nAuthentication required.\n"
+
+
+def answer(status: int, text: str) -> bytes:
+    return f"{status:<3} {len(text):<8}\n{text}\n".encode()
+
+
+@pytest.fixture
+async def endpoint():
+    endpoint = Endpoint(SECRET)
+    await endpoint.open(0)
+    yield endpoint
+    await endpoint.close()
+
+
+async def call_in(endpoint, *, knows=SECRET):
+    """Call as varnishd does and check the response to the challenge."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+    writer.write(answer(107, CHALLENGE))
+    line = (await reader.readline()).decode().strip()
+    right = line == f"auth {challenge_response(CHALLENGE, knows)}"
+    writer.write(answer(200 if right else 107, "banner"))
+    return reader, writer
+
+
+async def test_commands_are_answered_in_turn(endpoint):
+    reader, writer = await call_in(endpoint)
+    connection = await endpoint.connection(2)
+    calls = [asyncio.create_task(connection.call(f"c{number}", timeout=2)) for number in range(3)]
+    for number in range(3):
+        assert await reader.readline() == f"c{number}\n".encode()
+        writer.write(answer(200, str(number)))
+    assert await asyncio.gather(*calls) == ["0", "1", "2"]
+    writer.close()
+
+
+async def test_a_refusal_has_status_and_text(endpoint):
+    reader, writer = await call_in(endpoint)
+    connection = await endpoint.connection(2)
+    call = asyncio.create_task(connection.call("vcl.use", "x", timeout=2))
+    await reader.readline()
+    writer.write(answer(106, "No configuration named x known."))
+    with pytest.raises(CliError, match="No configuration named x") as raised:
+        await call
+    assert raised.value.status == Status.PARAMETER
+    writer.close()
+
+
+async def test_a_late_answer_is_not_taken_for_the_next_one(endpoint):
+    _, writer = await call_in(endpoint)
+    connection = await endpoint.connection(2)
+    with pytest.raises(CliError, match="no answer within") as raised:
+        await connection.call("ping", timeout=0.01)
+    assert raised.value.status == Status.COMMUNICATION
+    assert not connection.open
+    writer.close()
+
+
+async def test_a_caller_without_the_secret_is_not_varnishd(endpoint, caplog):
+    _, writer = await call_in(endpoint, knows=b"other\n")
+    with pytest.raises(CliError, match="did not call"):
+        await endpoint.connection(0.1)
+    assert "does not accept the secret" in caplog.text
+    writer.close()
+
+
+async def test_varnishd_may_call_again(endpoint):
+    _, first = await call_in(endpoint)
+    before = await endpoint.connection(2)
+    first.close()
+    async with asyncio.timeout(5):
+        with pytest.raises(CliError, match="connection lost"):
+            await before.call("ping", timeout=2)
+    reader, second = await call_in(endpoint)
+    after = await endpoint.connection(2)
+    assert after is not before
+    call = asyncio.create_task(after.call("ping", timeout=2))
+    await reader.readline()
+    second.write(answer(200, "second"))
+    assert await call == "second"
+    second.close()

@@ -1,0 +1,172 @@
+"""What of a supervisor needs no varnishd."""
+
+import asyncio
+import socket
+
+import pytest
+
+from varnish_gateway import errors
+from varnish_gateway.dataplane import events, quarantine
+from varnish_gateway.dataplane.process.sockets import parse_listen
+from varnish_gateway.dataplane.process.workdir import prepare
+from varnish_gateway.dataplane.settings import Settings
+from varnish_gateway.dataplane.varnish import supervisor as module
+from varnish_gateway.dataplane.varnish.cli import Admin
+from varnish_gateway.dataplane.varnish.cli.answers import ListenAddress
+from varnish_gateway.dataplane.varnish.supervisor import Supervisor
+
+SECONDS = 10
+
+
+class Varnishd:
+    """Stands for a running manager."""
+
+    pid, running, stops = 1, True, 0
+
+    async def exited(self) -> str:
+        return await asyncio.get_running_loop().create_future()
+
+    async def stop(self) -> None:
+        self.stops += 1
+
+
+class Machine:
+    """Launches; ``faults`` end the next ones."""
+
+    def __init__(self) -> None:
+        self.faults: list[errors.ChildExited] = []
+        self.launched: list[str] = []
+        self.varnishd = Varnishd()
+
+    async def launch(self, argv, *_) -> Varnishd:
+        self.launched.append(argv[-1])
+        if self.faults:
+            raise self.faults.pop(0)
+        return self.varnishd
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Have no varnishd at all; a refusal is over soon."""
+    machine = Machine()
+
+    async def nothing(*_) -> None: ...
+
+    monkeypatch.setattr(module, "launch", machine.launch)
+    monkeypatch.setattr(module, "refusal", nothing)
+    monkeypatch.setattr(Supervisor, "_set_paths", nothing)
+    monkeypatch.setattr(quarantine, "COSTLY_FIRST_SECONDS", 0.02)
+    return machine
+
+
+@pytest.fixture
+async def supervisor(tmp_path, monkeypatch, machine):  # noqa: ARG001 - there is no other varnishd
+    monkeypatch.setattr("varnish_gateway.dataplane.process.workdir.check_enterable", lambda *_: None)
+    settings = Settings(work_dir=tmp_path, sockets=parse_listen("ghost-reload=127.0.0.1:0,http"))
+    woken = asyncio.Event()
+    supervisor = Supervisor(settings, prepare(settings), Admin(b""), events.Bus(), woken.set)
+    supervisor.woken = woken
+    yield supervisor
+    await supervisor.close()
+
+
+async def test_the_reload_port_is_known_once_a_worker_has_told(supervisor):
+    with pytest.raises(ConnectionError):
+        _ = supervisor.reload_port
+    supervisor.addresses = (ListenAddress("http-80", "0.0.0.0", 80), ListenAddress("ghost-reload", "127.0.0.1", 7))
+    assert supervisor.reload_port == 7
+
+
+@pytest.mark.parametrize("when", ["varnishd starts", "its worker starts"])
+async def test_what_varnishd_did_not_start_with_is_tried_again_later(supervisor, machine, when):
+    listen = parse_listen("ghost-reload=127.0.0.1:0,http")
+    problem = errors.ChildExited("no memory")
+    await supervisor.ensure(listen, ("one",))
+    if when == "varnishd starts":
+        machine.faults = [problem]
+        standing = await supervisor.ensure(listen, ("two",))
+    else:
+        await supervisor.ensure(listen, ("two",))
+        standing = await supervisor.go_back(problem)
+    assert standing.problem is problem
+    for _ in range(2):
+        standing = await supervisor.ensure(listen, ("two",))
+        assert str(standing.problem) == "no memory"
+    assert machine.launched == ["one", "two", "one"]
+    await asyncio.wait_for(supervisor.woken.wait(), SECONDS)
+    standing = await supervisor.ensure(listen, ("two",))
+    assert standing.problem is None
+    assert machine.launched == ["one", "two", "one", "two"]
+
+
+async def test_a_new_varnishd_waits_for_the_ports_of_the_former_ones_worker(supervisor, machine):
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        listen = parse_listen(f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{held.getsockname()[1]},http")
+        await supervisor.ensure(listen, ("one",))
+        held.listen()
+        changing = asyncio.create_task(supervisor.ensure(listen, ("two",)))
+        await asyncio.sleep(0.05)
+        assert machine.launched == ["one"]
+    await asyncio.wait_for(changing, SECONDS)
+    assert machine.launched == ["one", "two"]
+
+
+async def test_a_stop_that_is_cancelled_ends_so_and_is_completed_by_the_next(supervisor, machine):
+    varnishd = machine.varnishd = Varnishd()
+    await supervisor.ensure(parse_listen("ghost-reload=127.0.0.1:0,http"))
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(supervisor.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()  # in the turn in which the task that it waits for ends
+    await asyncio.wait({stopping})
+    assert stopping.cancelled()
+    await supervisor.stop()
+    assert varnishd.stops == 1
+
+
+async def test_arguments_whose_rehearsal_was_killed_are_tried_again_soon(supervisor, machine, monkeypatch):
+    listen = parse_listen("ghost-reload=127.0.0.1:0,http")
+    await supervisor.ensure(listen, ("one",))
+
+    async def killed(_) -> None:
+        raise errors.ChildExited("no memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "refusal", killed)
+        standing = await supervisor.ensure(listen, ("two",))
+    assert (str(standing.problem), standing.retry) == ("no memory", True)
+    assert (await supervisor.ensure(listen, ("two",))).problem is None
+    assert machine.launched == ["one", "two"]
+
+
+async def test_arguments_that_were_refused_are_tried_again_later(supervisor, machine, monkeypatch):
+    listen = parse_listen("ghost-reload=127.0.0.1:0,http")
+    await supervisor.ensure(listen, ("one",))
+
+    async def refusing(_) -> errors.ChildExited:
+        return errors.ChildExited("no such file")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "refusal", refusing)
+        for _ in range(2):
+            standing = await supervisor.ensure(listen, ("two",))
+            assert (str(standing.problem), standing.retry) == ("no such file", False)
+    await asyncio.wait_for(supervisor.woken.wait(), SECONDS)
+    assert (await supervisor.ensure(listen, ("two",))).problem is None
+    assert machine.launched == ["one", "two"]
+
+
+async def test_a_launch_counts_though_what_follows_it_fails(supervisor, machine, monkeypatch):
+    listen = parse_listen("ghost-reload=127.0.0.1:0,http")
+    await supervisor.ensure(listen, ("one",))
+    await supervisor.stop()
+
+    async def failing(_) -> None:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(module, "refusal", failing)
+    with pytest.raises(BlockingIOError):
+        await supervisor.ensure(listen, ("two",))
+    assert machine.launched == ["one", "one"]
+    assert (supervisor.running, supervisor.launches) == (True, 2)

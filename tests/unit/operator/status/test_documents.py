@@ -1,0 +1,186 @@
+"""What is written of a status: nothing needless, nothing of others."""
+
+import json
+
+import pytest
+from msgspec import structs
+
+from varnish_gateway.ir import (
+    Address,
+    Condition,
+    GatewayClassStatus,
+    GatewayStatus,
+    ListenerSetStatus,
+    ListenerStatus,
+    ParentRef,
+    ParentStatus,
+    RouteKind,
+    RouteStatus,
+)
+from varnish_gateway.operator.status.documents import applied_status, faults, is_waiting, route_status
+
+EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
+OURS = "varnish-software.com/gateway"
+KINDS = (RouteKind("gateway.networking.k8s.io", "HTTPRoute"),)
+
+
+def accepted(status: str = "True", message: str = "", generation: int = 1) -> Condition:
+    return Condition("Accepted", status, "Accepted" if status == "True" else "Invalid", message, generation)
+
+
+def gateway(*, routes: int = 0, status: str = "True", message: str = "") -> GatewayStatus:
+    return GatewayStatus(
+        addresses=(Address("IPAddress", "192.0.2.1"),),
+        conditions=(accepted(status, message),),
+        listeners=(ListenerStatus("http", KINDS, routes, (accepted(status),)),),
+    )
+
+
+def stored(document: dict | None) -> bytes:
+    return json.dumps(document).encode()
+
+
+def route(*gateways: str, status: str = "True") -> RouteStatus:
+    return RouteStatus(
+        tuple(
+            ParentStatus(ParentRef("gateway.networking.k8s.io", "Gateway", name), OURS, (accepted(status),))
+            for name in gateways
+        )
+    )
+
+
+def is_ours(entry: dict) -> bool:
+    return entry["controllerName"] == OURS
+
+
+FOREIGN = {"parentRef": {"name": "theirs"}, "controllerName": "example.com/other", "conditions": [{"x": "as it is"}]}
+
+
+def test_the_first_status_carries_the_time():
+    written = applied_status(gateway(), b"null", NOW)
+    assert written["conditions"][0]["lastTransitionTime"] == NOW
+    assert written["listeners"][0]["conditions"][0]["lastTransitionTime"] == NOW
+
+
+def test_a_status_that_is_stored_already_is_not_written():
+    assert applied_status(gateway(), stored(applied_status(gateway(), b"", EARLIER)), NOW) is None
+
+
+@pytest.mark.parametrize(
+    "other", [gateway(routes=1), gateway(message="new"), gateway(status="False"), GatewayStatus((), (accepted(),), ())]
+)
+def test_any_difference_is_written(other):
+    assert applied_status(other, stored(applied_status(gateway(), b"", EARLIER)), NOW) is not None
+
+
+def test_a_transition_has_a_new_time_and_nothing_else_has():
+    live = stored(applied_status(gateway(), b"", EARLIER))
+    changed = applied_status(gateway(status="False"), live, NOW)
+    same = applied_status(gateway(message="other words"), live, NOW)
+    assert changed["conditions"][0]["lastTransitionTime"] == NOW
+    assert same["conditions"][0]["lastTransitionTime"] == EARLIER
+
+
+def test_conditions_of_others_are_not_our_business():
+    live = applied_status(gateway(), b"", EARLIER)
+    live["conditions"].append({"type": "example.com/Theirs", "status": "True"})
+    assert applied_status(gateway(), stored(live), NOW) is None
+
+
+def test_a_listener_that_is_gone_is_a_difference():
+    live = applied_status(gateway(), b"", EARLIER)
+    live["listeners"].append({**live["listeners"][0], "name": "old"})
+    assert applied_status(gateway(), stored(live), NOW) is not None
+
+
+def test_features_of_a_class_are_compared_too():
+    one, two = ({"name": "A"},), ({"name": "A"}, {"name": "B"})
+    live = stored(applied_status(GatewayClassStatus((accepted(),), one), b"", EARLIER))
+    assert applied_status(GatewayClassStatus((accepted(),), one), live, NOW) is None
+    assert applied_status(GatewayClassStatus((accepted(),), two), live, NOW) is not None
+
+
+def test_entries_of_other_controllers_stay_as_they_are():
+    written = route_status(route("ours"), stored({"parents": [FOREIGN]}), is_ours, NOW)
+    assert written["parents"][0] == FOREIGN
+    assert written["parents"][1]["parentRef"]["name"] == "ours"
+
+
+def test_a_route_status_that_is_stored_already_is_not_written():
+    live = stored({"parents": [FOREIGN, *route_status(route("ours"), b"", is_ours, EARLIER)["parents"]]})
+    assert route_status(route("ours"), live, is_ours, NOW) is None
+
+
+def test_conditions_of_others_in_our_own_entry_stay():
+    theirs = {"type": "special.io/SomeField", "status": "False", "reason": "Theirs", "message": "", "x": "as it is"}
+    (entry,) = route_status(route("ours"), b"", is_ours, EARLIER)["parents"]
+    partly = {"type": "PartiallyInvalid", "status": "True", "reason": "UnsupportedValue", "message": "was"}
+    live = {"parents": [{**entry, "conditions": [theirs, *entry["conditions"], partly]}]}
+    written = route_status(route("ours"), stored(live), is_ours, NOW)
+    assert written["parents"][0]["conditions"] == [*entry["conditions"], theirs], "ours, without what holds no more"
+    assert route_status(route("ours"), stored(written), is_ours, NOW) is None
+
+
+def test_entries_of_ours_that_are_not_wanted_any_more_go():
+    live = {"parents": [*route_status(route("a", "b"), b"", is_ours, EARLIER)["parents"], FOREIGN]}
+    written = route_status(route("b"), stored(live), is_ours, NOW)
+    assert [entry["parentRef"]["name"] for entry in written["parents"]] == ["theirs", "b"]
+    assert written["parents"][1]["conditions"][0]["lastTransitionTime"] == EARLIER
+    assert route_status(None, stored(live), is_ours, NOW) == {"parents": [FOREIGN]}
+    assert route_status(None, stored({"parents": [FOREIGN]}), is_ours, NOW) is None
+
+
+def test_faults_are_what_a_person_should_notice():
+    document = applied_status(gateway(status="False", message="why"), b"", NOW)
+    assert [(c["type"], c["message"]) for c in faults(document)] == [("Accepted", "why"), ("Accepted", "")]
+    assert not faults(applied_status(gateway(), b"", NOW))
+    insecure = {"type": "InsecureFrontendValidationMode", "status": "True", "reason": "x", "message": "everybody"}
+    assert faults({"conditions": [insecure]}) == [insecure]
+
+
+def test_a_count_of_listener_sets_that_are_gone_is_taken_back():
+    """There is none in a status without any: CRDs of older versions don't have the field."""
+    counted = structs.replace(gateway(), attached_listener_sets=1)
+    written = applied_status(counted, b"null", NOW)
+    assert written["attachedListenerSets"] == 1
+    assert applied_status(counted, stored(written), NOW) is None
+    taken_back = applied_status(gateway(), stored(written), NOW)
+    assert "attachedListenerSets" not in taken_back
+    assert applied_status(gateway(), stored(taken_back), NOW) is None
+
+
+def test_a_condition_that_is_only_there_while_it_holds_is_taken_back():
+    """A ListenerSet that went can be the reason, so the generation stays."""
+    overlapping = Condition("OverlappingTLSConfig", "True", "OverlappingHostnames", "why", 1)
+    listener = ListenerStatus("http", KINDS, 0, (accepted(), overlapping))
+    written = applied_status(structs.replace(gateway(), listeners=(listener,)), b"null", NOW)
+    assert faults(written) == [], "it is a hint: everything is served"
+    taken_back = applied_status(gateway(), stored(written), NOW)
+    assert [each["type"] for each in taken_back["listeners"][0]["conditions"]] == ["Accepted"]
+    assert applied_status(gateway(), stored(taken_back), NOW) is None
+
+
+def test_a_listener_set_that_waits_for_its_gateway_is_nothing_to_complain_about():
+    waiting = Condition("Programmed", "False", "ParentNotProgrammed", "no address yet", 1)
+    status = ListenerSetStatus((accepted(), waiting), ())
+    assert faults(applied_status(status, b"null", NOW)) == []
+    refused = ListenerSetStatus((Condition("Accepted", "False", "NotAllowed", "no", 1),), ())
+    assert [one["reason"] for one in faults(applied_status(refused, b"null", NOW))] == ["NotAllowed"]
+
+
+@pytest.mark.parametrize(
+    ("stored_condition", "wanted"),
+    [
+        (None, True),
+        ({"status": "Unknown", "reason": "Pending"}, True),
+        ({"status": "Unknown", "reason": "Pending", "observedGeneration": 1}, True),
+        ({"status": "Unknown", "reason": "Other", "observedGeneration": 2}, False),
+        ({"status": "True", "reason": "Accepted", "observedGeneration": 1}, False),
+        ({"status": "False", "reason": "InvalidParameters", "observedGeneration": 2}, False),
+    ],
+    ids=str,
+)
+def test_a_class_of_another_operator_is_told_once_that_it_waits(stored_condition, wanted):
+    pending = GatewayClassStatus((Condition("Accepted", "Unknown", "Pending", "waiting", 2),))
+    conditions = [{"type": "Accepted", **stored_condition}] if stored_condition else []
+    assert is_waiting(pending, stored({"conditions": conditions})) is wanted

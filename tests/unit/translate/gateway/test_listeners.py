@@ -1,0 +1,125 @@
+import pytest
+from msgspec import structs
+
+from unit.translate.objects import gateway
+from varnish_gateway.ir import wire
+from varnish_gateway.translate.conditions import Problem
+from varnish_gateway.translate.gateway.listeners import HTTP_ROUTE, Listener, judge, refuse, status_of, to_wire
+
+
+def judged(*specs: dict) -> tuple[Listener, ...]:
+    wanted = [{"name": f"l{number}", "port": 80, "protocol": "HTTP"} | spec for number, spec in enumerate(specs)]
+    return judge(gateway("gw", *wanted).spec.listeners, reserved_ports={1969})
+
+
+def reasons(listeners: tuple[Listener, ...]) -> list[str | None]:
+    return [listener.refused and listener.refused.reason for listener in listeners]
+
+
+def test_a_plain_listener():
+    (listener,) = judged({"hostname": "A.example.com"})
+    assert (listener.hostname, listener.kinds, listener.refused) == ("a.example.com", (HTTP_ROUTE,), None)
+    assert to_wire(listener) == wire.Listener(name="l0", socket="http-80", port=80, hostname="a.example.com")
+
+
+@pytest.mark.parametrize("protocol", ["TLS", "TCP", "UDP", "example.com/own"])
+def test_protocols_that_are_not_served(protocol: str):
+    (listener,) = judged({"protocol": protocol})
+    assert listener.refused.reason == "UnsupportedProtocol"
+    assert listener.kinds == ()
+
+
+def test_https_has_sockets_of_its_own():
+    (listener,) = judged({"protocol": "HTTPS", "port": 443})
+    assert (listener.kinds, listener.refused) == ((HTTP_ROUTE,), None)
+    assert to_wire(listener) == wire.Listener(name="l0", socket="https-443", port=443, scheme="https")
+
+
+@pytest.mark.parametrize(
+    ("tls", "told"),
+    [
+        ({"mode": "Passthrough"}, "tls.mode: Passthrough"),
+        ({"options": {"minVersion": "1.3"}}, "tls.options: minVersion"),
+        ({"options": {"gateway.varnish-software.com/ciphers": "x"}}, "tls.options: gateway.varnish-software.com/ci"),
+    ],
+)
+def test_tls_that_we_can_not_do_is_refused(tls, told):
+    (listener,) = judged({"protocol": "HTTPS", "tls": tls})
+    assert listener.refused.reason == "UnsupportedValue"
+    assert told in listener.refused.message
+
+
+def test_options_of_others_are_passed_over():
+    (listener,) = judged({"protocol": "HTTPS", "tls": {"options": {"example.com/ciphers": "x"}}})
+    assert listener.refused is None
+
+
+def test_a_port_of_our_own():
+    assert reasons(judged({"port": 1969}, {"port": 1970})) == ["PortUnavailable", None]
+
+
+def test_listeners_that_can_not_be_told_apart_all_lose():
+    listeners = judged({"hostname": "a.example.com"}, {"hostname": "A.example.com"}, {}, {"port": 81})
+    assert reasons(listeners) == ["HostnameConflict", "HostnameConflict", None, None]
+    assert listeners[0].conflict == listeners[0].refused
+
+
+def test_protocols_that_can_not_share_a_port():
+    listeners = judged({}, {"protocol": "HTTPS"}, {"port": 81})
+    assert reasons(listeners) == ["ProtocolConflict", "ProtocolConflict", None]
+
+
+@pytest.mark.parametrize("served", ["HTTP", "HTTPS"])
+@pytest.mark.parametrize("protocol", ["TLS", "TCP", "UDP"])
+def test_a_protocol_that_is_not_served_takes_no_port_from_others(served: str, protocol: str):
+    listeners = judged({"protocol": served}, {"protocol": protocol})
+    assert reasons(listeners) == [None, "UnsupportedProtocol"]
+    assert [listener.conflict for listener in listeners] == [None, None]
+
+
+def test_tcp_is_not_served_and_so_takes_no_port():
+    assert reasons(judged({}, {"protocol": "TCP"})) == [None, "UnsupportedProtocol"]
+
+
+def test_route_kinds():
+    ours, strange = {"kind": "HTTPRoute"}, {"kind": "GRPCRoute"}
+    fine, mixed, none = judged(
+        *(
+            {"port": port, "allowedRoutes": {"kinds": kinds}}
+            for port, kinds in ((1, [ours]), (2, [ours, strange]), (3, [strange]))
+        )
+    )
+    assert (fine.kinds, fine.unresolved) == ((HTTP_ROUTE,), None)
+    assert (mixed.kinds, mixed.unresolved.reason) == ((HTTP_ROUTE,), "InvalidRouteKinds")
+    assert (none.kinds, none.unresolved.reason) == ((), "InvalidRouteKinds")
+
+
+def test_the_status_leaves_programmed_open_where_it_is_served():
+    (listener,) = judged({})
+    status = status_of(listener, 3, 7)
+    assert status.attached_routes == 3
+    assert [(each.type, each.status) for each in status.conditions] == [
+        ("Accepted", "True"),
+        ("Programmed", "Unknown"),
+        ("ResolvedRefs", "True"),
+        ("Conflicted", "False"),
+    ]
+    assert {each.observed_generation for each in status.conditions} == {7}
+
+
+def test_an_accepted_listener_without_a_certificate_is_not_programmed():
+    listener = structs.replace(judged({})[0], unserved=Problem("Invalid", "none"))
+    assert not listener.is_served
+    status = status_of(listener, 0, 1)
+    assert [(each.status, each.reason) for each in status.conditions[:2]] == [
+        ("True", "Accepted"),
+        ("False", "Invalid"),
+    ]
+
+
+def test_a_refused_listener_is_not_programmed():
+    status = status_of(refuse(judged({})[0], Problem("PortUnavailable", "taken")), 0, 1)
+    assert [(each.status, each.reason) for each in status.conditions[:2]] == [
+        ("False", "PortUnavailable"),
+        ("False", "Invalid"),
+    ]

@@ -1,0 +1,59 @@
+import pytest
+
+from unit.translate.objects import gateway, keyed, route, view_of
+from varnish_gateway.translate import Translator
+from varnish_gateway.translate.conditions import Problem
+from varnish_gateway.translate.route.attachment import attach
+
+ONE = {"name": "one", "port": 80, "protocol": "HTTP", "hostname": "a.example.com"}
+TWO = {"name": "two", "port": 81, "protocol": "HTTP"}
+
+
+def ask(*listeners: dict, namespace: str = "default", hostnames: tuple[str, ...] = (), **ref) -> dict | str:
+    """Return the hostnames by listener, or the reason of the refusal."""
+    translator = Translator(assume_class=True)
+    translator.update(keyed(gateway("gw", *listeners)))
+    ((_, settled),) = translator._settled.values.items()
+    asking = route(namespace=namespace, hostnames=hostnames, parentRefs=[{"name": "gw"} | ref])
+    answer = attach(asking, asking.spec.parent_refs[0], settled, view_of())
+    return answer.reason if isinstance(answer, Problem) else {by.listener.name: by.hostnames for by in answer}
+
+
+def test_a_route_attaches_to_every_listener_that_takes_it():
+    assert ask(ONE, TWO) == {"one": ("*",), "two": ("*",)}
+
+
+@pytest.mark.parametrize(
+    ("ref", "wanted"),
+    [
+        ({"sectionName": "two"}, {"two": ("*",)}),
+        ({"port": 80}, {"one": ("*",)}),
+        ({"sectionName": "two", "port": 81}, {"two": ("*",)}),
+        ({"sectionName": "two", "port": 80}, "NoMatchingParent"),
+        ({"sectionName": "three"}, "NoMatchingParent"),
+        ({"port": 82}, "NoMatchingParent"),
+    ],
+    ids=str,
+)
+def test_section_name_and_port(ref: dict, wanted: dict | str):
+    assert ask(ONE, TWO, **ref) == wanted
+
+
+def test_what_a_listener_allows():
+    assert ask(ONE, namespace="team") == "NotAllowedByListeners"
+    assert ask(ONE, TWO | {"allowedRoutes": {"namespaces": {"from": "All"}}}, namespace="team") == {"two": ("*",)}
+    assert ask(TWO | {"allowedRoutes": {"kinds": [{"kind": "GRPCRoute"}]}}) == "NotAllowedByListeners"
+
+
+def test_hostnames_decide_last():
+    assert ask(ONE, hostnames=("b.example.com",)) == "NoMatchingListenerHostname"
+    assert ask(ONE, hostnames=("b.example.com",), namespace="team") == "NotAllowedByListeners"
+    assert ask(ONE, hostnames=("b.example.com", "*.example.com")) == {"one": ("*.example.com",)}
+
+
+def test_a_listener_that_is_not_served_for_its_port_still_takes_routes():
+    assert ask(TWO | {"port": 6082}) == {"two": ("*",)}
+
+
+def test_a_protocol_that_is_not_served_takes_none():
+    assert ask(ONE | {"protocol": "TLS"}) == "NotAllowedByListeners"

@@ -1,0 +1,22 @@
+from varnish_gateway.translate.route.regexes import why_invalid
+
+
+def test_a_good_pattern():
+    assert why_invalid("/v[0-9]+(/.*)?") is None
+
+
+def test_a_bad_pattern_says_why():
+    assert "unclosed group" in (why_invalid("/(a") or "")
+
+
+def test_what_a_linear_engine_does_not_have():
+    assert why_invalid("(a)\\1") is not None
+    assert why_invalid("(?=a)") is not None
+
+
+def test_of_a_long_pattern_only_the_beginning_is_quoted():
+    why = why_invalid("(" + "a" * 3000) or ""
+    assert why.startswith('"(' + "a" * 78 + '…" is not a regular expression: unclosed group')
+    too_large = why_invalid("(a{1000}){1000}" + "b" * 3000) or ""
+    assert '"(a{1000}){1000}bbb' in too_large
+    assert len(too_large) < 250
