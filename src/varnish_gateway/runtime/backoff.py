@@ -1,0 +1,41 @@
+"""Exponential backoff: how long to wait before the next attempt.
+
+In:   the first delay, the last one, the factor between two delays, and optionally a source of chance.
+Out:  delays that grow from ``first`` to ``last``.
+Pure: the caller sleeps or sets a timer. Every retry in this package takes its delays from here.
+"""
+
+from collections.abc import Callable
+
+
+class Backoff:
+    """Delays of one series of failed attempts; ``reset`` ends the series.
+
+    ``jitter`` returns a number from 0 to 1, such as ``random.random``. With it a delay lies
+    between half and all of its nominal value, so that clients which failed together spread out.
+    """
+
+    def __init__(
+        self, first: float, last: float, *, factor: float = 2.0, jitter: Callable[[], float] | None = None
+    ) -> None:
+        self._first = min(first, last)
+        self._last = last
+        self._factor = factor
+        self._jitter = jitter
+        self._seconds = self._first
+        self._attempts = 0
+
+    @property
+    def attempts(self) -> int:
+        """How many delays ``next`` has returned since the last reset."""
+        return self._attempts
+
+    def next(self) -> float:
+        """Return the seconds to wait before the next attempt."""
+        seconds, self._seconds = self._seconds, min(self._seconds * self._factor, self._last)
+        self._attempts += 1
+        return seconds if self._jitter is None else seconds * (0.5 + self._jitter() / 2)
+
+    def reset(self) -> None:
+        """Start over with the first delay: an attempt succeeded."""
+        self._seconds, self._attempts = self._first, 0
