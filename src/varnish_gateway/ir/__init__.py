@@ -1,6 +1,7 @@
 """What translation makes; data only."""
 
 from varnish_gateway.ir.delta import Delta, GatewayDelta, UserVcl, UserVclUnavailable
+from varnish_gateway.ir.gateway_state import GatewayState
 from varnish_gateway.ir.parameters import Autoscaling, Logging, Parameters, ServiceParameters
 from varnish_gateway.ir.status import (
     Address,
@@ -24,6 +25,7 @@ __all__ = [
     "Delta",
     "GatewayClassStatus",
     "GatewayDelta",
+    "GatewayState",
     "GatewayStatus",
     "ListenerSetStatus",
     "ListenerStatus",

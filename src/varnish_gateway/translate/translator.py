@@ -20,7 +20,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.translate.gateway import gateways, listener_sets
 from varnish_gateway.translate.gateway.effective_listeners import Served, add_served, assemble
 from varnish_gateway.translate.gateway.gateway_class import translate_class
-from varnish_gateway.translate.gateway.members import Members
+from varnish_gateway.translate.gateway.listener_set_index import ListenerSetIndex
 from varnish_gateway.translate.incremental.claims import Claims
 from varnish_gateway.translate.incremental.memo import Layer
 from varnish_gateway.translate.incremental.view import CLASS, DRAFT, SET_DRAFT, SETTLED, Store
@@ -29,22 +29,26 @@ from varnish_gateway.translate.route.http_route import Translated, translate_rou
 from varnish_gateway.translate.tls.quota import Rooms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from varnish_gateway.translate.gateway.gateways import Settled
+    from varnish_gateway.translate.gateway.listener_sets import SettledSet
 
 NO_ROUTES = Translated({}, frozenset(), ir.RouteStatus(()))
 
 
 class Translator:
-    """Holds the objects and what they come to. The settings are those of Options."""
+    """Holds the objects and their translation. The settings are those of Options.
+
+    ``listener_sets`` is the index of ListenerSets by Gateway, as of the last update.
+    """
 
     def __init__(self, **settings: Unpack[Settings]) -> None:
         options = Options(**settings)
         store = self._store = Store()
         self._claims = Claims()
-        self._members = Members()
-        self._rooms = Rooms(options.tls_limit)
+        self.listener_sets = ListenerSetIndex()
+        self._rooms = Rooms(options.tls_limit, self.listener_sets)
         self._served: dict[Key, Served] = {}
         self._attached: dict[Key, Counter[str]] = {}
         self._statuses: dict[Key, ir.Status] = {}
@@ -62,10 +66,17 @@ class Translator:
         store.winners = self._claims.winners
         store.crowded = self._rooms.crowded
 
+    def referenced(self, kind: str) -> Collection[Key]:
+        """Return the objects of a kind that translation depends on now, whether they exist or not.
+
+        The collection is live: it changes with the next update.
+        """
+        return self._store.referenced(kind)
+
     def update(self, changed_objects: Mapping[Key, api.Object | None]) -> ir.Delta:
         """Take in changed objects; return what changed with them."""
         delta = ir.Delta()
-        changed = [seen for key, obj in changed_objects.items() for seen in self._store.put(key, obj)]
+        changed = [seen for key, obj in changed_objects.items() for seen in self._put(key, obj)]
         for key, (_, class_) in self._classes.update(changed).items():
             changed.append(key._replace(kind=CLASS))
             self._state(delta, key, class_.status if class_ else None)
@@ -73,21 +84,26 @@ class Translator:
             changed.append(key._replace(kind=DRAFT))
             changed.extend(self._claims.claim(key, gateways.claims_of(key, draft)))
             self._rooms.touch(key)
-        for key, (_, set_draft) in self._set_drafts.update(changed).items():
+        for key, (before, set_draft) in self._set_drafts.update(changed).items():
             changed.append(key._replace(kind=SET_DRAFT))
             changed.extend(self._claims.claim(key, listener_sets.claims_of(key, set_draft)))
-            self._rooms.put(key, set_draft)
-        changed.extend(self._rooms.settle(self._drafts.values))
+            self._rooms.put(key, before, set_draft)
+        changed.extend(self._rooms.settle(self._drafts.values, self._set_drafts.values))
         stale = {**self._settle_gateways(delta, changed), **self._settle_sets(changed)}
         for key in stale:
             self._serve(delta, key)
-        for key, (before, after) in self._routes.update(changed).items():
-            self._state(delta, key, after.status if after else None)
-            _add_routes(delta, key, before or NO_ROUTES, after or NO_ROUTES)
-            stale.update(dict.fromkeys(self._count(before or NO_ROUTES, after or NO_ROUTES)))
+        for key, (was, now) in self._routes.update(changed).items():
+            self._state(delta, key, now.status if now else None)
+            _add_routes(delta, key, was or NO_ROUTES, now or NO_ROUTES)
+            stale.update(dict.fromkeys(self._count(was or NO_ROUTES, now or NO_ROUTES)))
         for key in stale:
             self._state(delta, key, self._owner_status(key))
         return delta
+
+    def _put(self, key: Key, obj: api.Object | None) -> Iterable[Key]:
+        if key.kind == api.ListenerSet.kind:
+            self.listener_sets.put(key, obj)
+        return self._store.put(key, obj)
 
     def _settle_gateways(self, delta: ir.Delta, changed: list[Key]) -> dict[Key, None]:
         """Settle Gateways; return those that are others than before."""
@@ -106,7 +122,7 @@ class Translator:
         stale: dict[Key, None] = {}
         for key, (was, now) in self._sets.update(changed).items():
             stale[key] = None
-            stale.update(dict.fromkeys(self._members.put(key, was, now)))
+            stale.update(dict.fromkeys(found.gateway for found in (was, now) if found is not None))
             if was is None or now is None or (was.gateway, was.listeners) != (now.gateway, now.listeners):
                 changed.append(key._replace(kind=SETTLED[key.kind]))
         return stale
@@ -117,11 +133,15 @@ class Translator:
         before = self._served.pop(key, None)
         if gateway is None:
             return
-        after = self._served[key] = assemble(gateway, self._members.of(key))
+        after = self._served[key] = assemble(gateway, self._sets_of(key))
         if after != before:
             changes = delta.gateways.setdefault(key, ir.GatewayDelta())
             assert changes is not None  # noqa: S101 - for the type checker: it is there
             add_served(changes, before, after)
+
+    def _sets_of(self, gateway: Key) -> list[SettledSet]:
+        sets = self._sets.values
+        return [sets[key] for key in self.listener_sets.of(gateway) if key in sets]
 
     def _state(self, delta: ir.Delta, key: Key, status: ir.Status | None) -> None:
         if status == self._statuses.get(key):
@@ -144,8 +164,8 @@ class Translator:
     def _owner_status(self, key: Key) -> ir.GatewayStatus | ir.ListenerSetStatus | None:
         attached = self._attached.get(key, Counter())
         if (gateway := self._settled.values.get(key)) is not None:
-            overlapping = self._served[key].overlapping
-            return gateways.status_of(gateway, attached, self._members.accepted[key], overlapping)
+            served = self._served[key]
+            return gateways.status_of(gateway, attached, served.accepted_sets, served.overlapping)
         if (listener_set := self._sets.values.get(key)) is not None:
             return listener_sets.status_of(listener_set, attached)
         self._attached.pop(key, None)

@@ -127,4 +127,4 @@ def test_room_is_given_by_precedence():
     delta = translator.update(keyed(gateway("gw", own, **OPEN), secret_grant("team")))
     assert set(certified(delta)) == {(A,), (C,)}, "the Gateway's own go first"
     assert told(delta, "b")[0]["Accepted"] == ONLY
-    assert translator._rooms._sets[GW].keys() == {Key("ListenerSet", "team", name) for name in ("z", "b")}
+    assert translator.listener_sets.of(GW) == [Key("ListenerSet", "team", name) for name in ("z", "b")]

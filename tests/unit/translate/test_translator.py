@@ -168,3 +168,15 @@ def test_nothing_is_left_of_what_is_gone():
     assert translator._attached == {}
     for layer in (translator._classes, translator._drafts, translator._settled, translator._routes):
         assert (layer.values, layer._seen, layer._readers) == ({}, {}, {})
+    assert not translator.referenced("Service")
+
+
+def test_referenced_lists_existing_and_missing_objects_of_the_kind():
+    own = [{"backendRefs": [{"name": "own", "port": 80}]}]
+    translator = started(gateway(), service(), service("unused"), route(), route("other", rules=own))
+    assert set(translator.referenced("Service")) == {Key("Service", "default", name) for name in ("web", "own")}
+    translator.update(keyed(route("other")))
+    assert set(translator.referenced("Service")) == {Key("Service", "default", "web")}
+    translator.update({WEB: None})
+    assert set(translator.referenced("Service")) == {Key("Service", "default", "web")}, "the other one still needs it"
+    assert set(translator.referenced("ConfigMap")) == set()

@@ -17,7 +17,7 @@ from varnish_gateway.translate.gateway.overlaps import overlapping
 from varnish_gateway.translate.tls import termination
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from varnish_gateway.translate.gateway.gateways import Settled
     from varnish_gateway.translate.gateway.listener_sets import SettledSet
@@ -29,10 +29,11 @@ class Served(Struct, frozen=True):
     placed: tuple[wire.Listener, ...]  # these, and those that wait for what they refer to
     tls: ir.Tls
     overlapping: frozenset[str]  # ids of listeners
+    accepted_sets: int  # of the Gateway's ListenerSets
 
 
-def assemble(gateway: Settled, sets: Iterable[SettledSet]) -> Served:
-    """Return what is to be served, the Gateway's own first."""
+def assemble(gateway: Settled, sets: Sequence[SettledSet]) -> Served:
+    """Return what is to be served, the Gateway's own first, then ``sets`` in their order."""
     owners: tuple[Parent, ...] = (gateway, *sets)
     placed = [listener for owner in owners for listener in owner.listeners if listener.has_place]
     served = [listener for listener in placed if listener.is_served]
@@ -45,6 +46,7 @@ def assemble(gateway: Settled, sets: Iterable[SettledSet]) -> Served:
         placed=tuple(map(to_wire, placed)),
         tls=termination.assemble(served, material),
         overlapping=overlapping(placed),
+        accepted_sets=sum(each.refused is None for each in sets),
     )
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from varnish_gateway import api, ir
-from varnish_gateway.api.gateway_networking import GROUP
 from varnish_gateway.translate.conditions import Problem, unprogrammed
 from varnish_gateway.translate.gateway import gateways, listeners, namespaces, owners
+from varnish_gateway.translate.gateway.listener_set_index import has_gateway
 from varnish_gateway.translate.grants import Owner
 from varnish_gateway.translate.incremental.claims import Claim, gateway_hostname, gateway_port, rank
 from varnish_gateway.translate.tls import termination
@@ -60,7 +60,7 @@ class SettledSet(Struct, frozen=True):
 def draft(key: Key, options: Options, view: View) -> SetDraft | None:
     """Return a ListenerSet of a Gateway of ours by itself."""
     found = view.find(api.ListenerSet, key.namespace, key.name)
-    if found is None or (found.spec.parent_ref.group, found.spec.parent_ref.kind) != (GROUP, "Gateway"):
+    if found is None or not has_gateway(found):
         return None
     parent = view.draft(found.gateway)
     if parent is not None:

@@ -67,7 +67,11 @@ class Layer(Generic[T]):
             del readers[key]
             if not readers:
                 del self._readers[gone]
+                self._store.dereference(gone)
         for new in seen - before:
-            self._readers.setdefault(new, {})[key] = None
+            if new not in self._readers:
+                self._readers[new] = {}
+                self._store.reference(new)
+            self._readers[new][key] = None
         if seen:
             self._seen[key] = seen

@@ -18,7 +18,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.translate.tls import quota
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from varnish_gateway.translate.gateway.gateway_class import Class
     from varnish_gateway.translate.gateway.gateways import Draft, Settled
@@ -52,6 +52,23 @@ class Store:
         self.sets: Mapping[Key, SettledSet] = {}
         self.winners: Mapping[Key, Claim] = {}
         self.crowded: Mapping[Key, frozenset[str]] = {}
+        self._referenced: dict[str, dict[Key, int]] = {}
+
+    def reference(self, key: Key) -> None:
+        """Count a layer that depends on a key now."""
+        counts = self._referenced.setdefault(key.kind, {})
+        counts[key] = counts.get(key, 0) + 1
+
+    def dereference(self, key: Key) -> None:
+        """Count a layer that does not depend on a key any more."""
+        counts = self._referenced[key.kind]
+        counts[key] -= 1
+        if not counts[key]:
+            del counts[key]
+
+    def referenced(self, kind: str) -> Collection[Key]:
+        """Return the keys of a kind that any layer depends on, whether the objects exist or not."""
+        return self._referenced.get(kind, {}).keys()
 
     def put(self, key: Key, obj: api.Object | None) -> Iterable[Key]:
         """Take in one change; return the keys under which it can have been looked up."""

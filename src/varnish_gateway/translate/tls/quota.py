@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from varnish_gateway.api import Key
-from varnish_gateway.translate.incremental.claims import rank
 from varnish_gateway.translate.tls.termination import Room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from varnish_gateway.translate.gateway.gateways import Draft
+    from varnish_gateway.translate.gateway.listener_set_index import ListenerSetIndex
     from varnish_gateway.translate.gateway.listener_sets import SetDraft
 
 NOBODY: frozenset[str] = frozenset()
@@ -26,37 +26,30 @@ NOBODY: frozenset[str] = frozenset()
 class Rooms:
     """``crowded`` are the ids of listeners without room, by ListenerSet. Without a limit nobody is."""
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self, limit: int | None, listener_sets: ListenerSetIndex) -> None:
         self.crowded: dict[Key, frozenset[str]] = {}
         self._limit = limit
-        self._sets: dict[Key, dict[Key, SetDraft]] = {}  # those with certificates, by Gateway
-        self._gateways: dict[Key, Key] = {}
+        self._listener_sets = listener_sets
         self._touched: dict[Key, None] = {}
 
     def touch(self, gateway: Key) -> None:
         """Note that a Gateway by itself is another one."""
         self._touched[gateway] = None
 
-    def put(self, key: Key, draft: SetDraft | None) -> None:
+    def put(self, key: Key, before: SetDraft | None, after: SetDraft | None) -> None:
         """Take in a ListenerSet."""
-        if (before := self._gateways.pop(key, None)) is not None:
-            del self._sets[before][key]
-            if not self._sets[before]:
-                del self._sets[before]
-            self._touched[before] = None
-        if draft is None or not draft.material.certificates:
+        certified = [draft for draft in (before, after) if draft is not None and draft.material.certificates]
+        self._touched.update(dict.fromkeys(draft.gateway for draft in certified))
+        if after not in certified:
             self.crowded.pop(key, None)
-        else:
-            self._gateways[key] = draft.gateway
-            self._sets.setdefault(draft.gateway, {})[key] = draft
-            self._touched[draft.gateway] = None
 
-    def settle(self, drafts: Mapping[Key, Draft]) -> Iterable[Key]:
+    def settle(self, drafts: Mapping[Key, Draft], set_drafts: Mapping[Key, SetDraft]) -> Iterable[Key]:
         """Give out the room anew where something changed; return the places of ListenerSets that have it otherwise."""
         touched, self._touched = self._touched, {}
         changed: dict[Key, None] = {}
         for gateway in touched if self._limit is not None else ():
-            sets = self._sets.get(gateway, {})
+            in_order = {key: set_drafts[key] for key in self._listener_sets.of(gateway) if key in set_drafts}
+            sets = {key: draft for key, draft in in_order.items() if draft.material.certificates}
             found = _without_room(drafts.get(gateway), sets, Room(self._limit)) if sets else {}
             for key in sets:
                 if found.get(key, NOBODY) != self.crowded.get(key, NOBODY):
@@ -73,5 +66,4 @@ def place(key: Key) -> Key:
 def _without_room(gateway: Draft | None, sets: Mapping[Key, SetDraft], room: Room) -> dict[Key, frozenset[str]]:
     if gateway is not None:
         room.fill(gateway.listeners, gateway.material)
-    ordered = sorted(sets.items(), key=lambda item: rank(item[1].created, item[0]))
-    return {key: room.fill(draft.listeners, draft.material) for key, draft in ordered}
+    return {key: room.fill(draft.listeners, draft.material) for key, draft in sets.items()}
