@@ -41,7 +41,7 @@ def find_vmod() -> Path | None:
         if not Path(told).is_file():
             raise errors.BadSettings(f"VGW_VMOD: there is no file {told}; build it or leave the variable out")
         return Path(told)
-    built = Path(__file__).resolve().parents[3] / "build" / VMOD_FILE
+    built = Path(__file__).resolve().parents[4] / "build" / VMOD_FILE
     return built if built.is_file() else None
 
 
