@@ -91,7 +91,7 @@ dev-cluster: setup build/binaries ## an API server to develop against, until Ctr
 CLUSTER := PYTHONPATH=tests $(BIN)/python -m cluster
 
 .PHONY: cluster-up
-cluster-up: $(VENV)/installed build/cluster ## a real cluster of one node; docs/cluster.md
+cluster-up: $(VENV)/installed build/cluster ## a real cluster of one node; docs/contributing/cluster.md
 	@$(CLUSTER) up
 
 .PHONY: cluster-down
@@ -112,13 +112,18 @@ images: build/packages $(VENV)/installed build/schemas ## the images of the oper
 # -- checks ------------------------------------------------------------------------------
 
 .PHONY: check
-check: setup ## lint, types, import layers
+check: setup docs ## lint, types, import layers, links of the documentation
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	cd ghost && $(CARGO) fmt --check
 	cd ghost && PYTHON=/usr/bin/python3 $(CARGO) clippy --locked --all-targets -- -D warnings
+
+.PHONY: docs
+docs: $(VENV)/installed ## the documentation as a site in build/site; fails on a broken link
+	@$(BIN)/python tools/docs/links.py
+	@$(BIN)/mkdocs build --quiet --strict
 
 .PHONY: test
 test: check build/libvmod_ghost_panic.so ## the checks, and the tests that need neither images nor a cluster with nodes

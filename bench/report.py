@@ -1,11 +1,11 @@
-"""Results as a table, as docs/benchmarks.md and as pictures."""
+"""Results as a table, as docs/reference/benchmarks.md and as pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parent.parent / "docs"
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def table(found: Sequence[Verdict]) -> str:
 
 
 def write_page(results: dict[str, Any], found: Sequence[Verdict]) -> None:
-    """Write docs/benchmarks.md and its pictures."""
-    (DOCS / "benchmarks").mkdir(parents=True, exist_ok=True)
+    """Write docs/reference/benchmarks.md and its pictures."""
+    (REFERENCE / "benchmarks").mkdir(parents=True, exist_ok=True)
     lines = [
         "# Benchmarks",
         "",
@@ -126,7 +126,7 @@ def write_page(results: dict[str, Any], found: Sequence[Verdict]) -> None:
     if "operator" in results:
         _draw_operator(results["operator"])
         lines += ["![From a route's change to the written shard](benchmarks/operator.svg)", ""]
-    (DOCS / "benchmarks.md").write_text("\n".join(lines))
+    (REFERENCE / "benchmarks.md").write_text("\n".join(lines))
 
 
 def _draw_cost(cost: dict[str, Any]) -> None:
@@ -180,4 +180,4 @@ def _plot() -> Any:
 
 def _save(figure: Any, name: str) -> None:
     figure.tight_layout()
-    figure.savefig(DOCS / "benchmarks" / name, metadata={"Date": None})
+    figure.savefig(REFERENCE / "benchmarks" / name, metadata={"Date": None})

@@ -1,4 +1,4 @@
-"""Write docs/schema/*.json, the JSON Schemas of the wire format, from its one definition."""
+"""Write docs/reference/schema/*.json, the JSON Schemas of the wire format, from its one definition."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import msgspec
 
 from varnish_gateway.ir import wire
 
-DIRECTORY = Path(__file__).parent.parent / "docs" / "schema"
+DIRECTORY = Path(__file__).parent.parent / "docs" / "reference" / "schema"
 DOCUMENTS = {
     "routing": wire.Routing,
     "index": wire.Index,

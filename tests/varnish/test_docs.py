@@ -1,4 +1,4 @@
-"""The VCL in docs/ compiles between our preamble and postamble, and docs/caching.md says what it does."""
+"""The VCL in docs/ compiles between our preamble and postamble, and docs/guides/caching.md says what it does."""
 
 import re
 import time
@@ -14,17 +14,17 @@ from varnish_gateway.ir import UserVcl
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def snippets(page: str) -> list[str]:
-    return re.findall(r"^```vcl\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+def snippets(page: Path) -> list[str]:
+    return re.findall(r"^```vcl\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 def snippet(word: str) -> str:
-    """Return the one snippet of docs/caching.md that holds a word."""
-    (found,) = [text for text in snippets("caching.md") if word in text]
+    """Return the one snippet of docs/guides/caching.md that holds a word."""
+    (found,) = [text for text in snippets(DOCS / "guides" / "caching.md") if word in text]
     return found
 
 
-ALL = [(page.name, text) for page in sorted(DOCS.glob("*.md")) for text in snippets(page.name)]
+ALL = [(page.name, text) for page in sorted(DOCS.rglob("*.md")) for text in snippets(page)]
 CHECKS = snippet("vcl_req_cookie")
 COOKIES = snippet("unset req.http.Cookie")
 STALE = snippet("is_bgfetch")

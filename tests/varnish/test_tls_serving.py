@@ -57,7 +57,7 @@ async def test_the_certificate_is_the_one_of_the_server_name(origins):
 
 
 async def test_a_wildcard_is_one_label_deep(origins):
-    """What HAProxy can't select: docs/tls-termination.md says so."""
+    """What HAProxy can't select: docs/concepts/tls-termination.md says so."""
     async with https(origins, (pair("default"), ["default"]), (pair("*.example.com"), ["*.example.com"])) as (_, port):
         assert await certificate_of(port, "a.b.example.com") == pair("default").der
 

@@ -31,7 +31,7 @@ from files:
   ENDPOINTS_PATH         EndpointSlices of the Services in routing.json; without them they have no endpoints
   TLS_CERT_DIR           tls.json and the files that it names, for https sockets
 
-docs/configuration-reference.md has them all.
+docs/reference/configuration.md has them all.
 """
 
 

@@ -2,7 +2,7 @@
 
 In:   the ports on which TLS ends, and what the machine allows.
 Out:  texts. They hold names of files, ports and server names, never a key.
-Pure. One text for HAProxy 2.6 and later; docs/tls-termination.md explains the values.
+Pure. One text for HAProxy 2.6 and later; docs/concepts/tls-termination.md explains the values.
 
 A certificate has a slot: a name that HAProxy knows it by, and that stays when its content is
 replaced. Which slots there are follows from server names alone, so a rotation touches one slot.

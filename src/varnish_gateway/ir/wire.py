@@ -9,7 +9,7 @@ Six documents, each JSON:
 - ``Manifest``: ``ghost.json``, which names the shard files that are in force.
 - ``Tls``: ``tls.json``, which names the certificates that TLS is terminated with.
 
-This module is the only definition. ``docs/schema/*.json`` is generated from it, and the
+This module is the only definition. ``docs/reference/schema/*.json`` is generated from it, and the
 Rust side decodes every golden file with unknown fields denied. Absent means default;
 defaults are left out when encoding, so that a small gateway stays readable.
 """

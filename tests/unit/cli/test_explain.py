@@ -38,7 +38,7 @@ def test_a_rule_with_backends_and_filters(explain):
 
 
 def test_objects_as_kubectl_prints_them(cafe, explain):
-    """docs/troubleshooting.md: with what the API server adds, in a List."""
+    """docs/guides/troubleshooting.md: with what the API server adds, in a List."""
     items = list(yaml.safe_load_all(cafe.read_text()))
     for item in items:
         stored = {"uid": "a", "resourceVersion": "1", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}

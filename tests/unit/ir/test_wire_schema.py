@@ -13,4 +13,4 @@ _spec.loader.exec_module(write_schemas)
 
 @pytest.mark.parametrize(("name", "text"), write_schemas.schemas().items())
 def test_schema_is_current(name, text):
-    assert (ROOT / "docs" / "schema" / name).read_text() == text, "run tools/write_schemas.py"
+    assert (ROOT / "docs" / "reference" / "schema" / name).read_text() == text, "run tools/write_schemas.py"

@@ -8,7 +8,7 @@ import yaml
 from varnish_gateway.translate.gateway.gateway_class import CLUSTER_FEATURES
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "conformance.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "conformance.md").read_text()
 CORE = {"Gateway", "HTTPRoute", "ReferenceGrant"}
 CLAIMED = {feature["name"] for feature in CLUSTER_FEATURES} - CORE
 

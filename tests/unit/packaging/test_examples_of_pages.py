@@ -16,7 +16,7 @@ CATALOGUE = Catalogue()
 
 def documents():
     """Yield every manifest in docs/ of a kind that we read; pieces of one are left out."""
-    for page in sorted(DOCS.glob("*.md")):
+    for page in sorted(DOCS.rglob("*.md")):
         for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
             for document in yaml.safe_load_all(block):
                 if isinstance(document, dict) and (document.get("apiVersion"), document.get("kind")) in CATALOGUE.kinds:

@@ -1,4 +1,4 @@
-"""docs/metrics.md names every metric that the code writes, with its type and labels, and no other."""
+"""docs/reference/metrics.md names every metric that the code writes, with its type and labels, and no other."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ from varnish_gateway.operator.metrics import Parts
 from varnish_gateway.operator.metrics import page as operator_page
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "metrics.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
 SERVED = Served(
     ready=True, reason="", configuration="", vcl="", generation="", sockets=(), up_to_date=True, problems=()
 )

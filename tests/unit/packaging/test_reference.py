@@ -1,4 +1,4 @@
-"""docs/configuration-reference.md names everything that can be set."""
+"""docs/reference/configuration.md names everything that can be set."""
 
 import argparse
 import ast
@@ -16,7 +16,7 @@ from varnish_gateway.translate.options import RESERVED_PORTS
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src" / "varnish_gateway"
-PAGE = (ROOT / "docs" / "configuration-reference.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "configuration.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 DEPLOYED = yaml.safe_load((ROOT / "charts" / "varnish-gateway" / "values.yaml").read_text())
 
