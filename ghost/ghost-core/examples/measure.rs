@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ghost_core::{wire, CompiledRoute, Request, Router};
+use ghost_core::{wire, Request, Route, Router};
 
 struct Ask {
     host: String,
@@ -53,7 +53,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn route(self, n: usize, created: usize) -> Arc<CompiledRoute> {
+    fn route(self, n: usize, created: usize) -> Arc<Route> {
         let (host, kind, path) = match self {
             Self::Hosts => (format!("host-{n}.example.com"), "prefix", "/".to_owned()),
             Self::Wildcards => (format!("*.host-{n}.example.com"), "prefix", "/".to_owned()),
@@ -72,7 +72,7 @@ impl Kind {
                 "rules": [{{"matches": [{{"path": {{"type": "{kind}", "value": "{path}"}}}}]}}]}}"#
         );
         let route = wire::decode(json.as_bytes()).unwrap_or_else(|error| unreachable!("{error}"));
-        Arc::new(CompiledRoute::compile(&route).unwrap_or_else(|error| unreachable!("{error}")))
+        Arc::new(Route::compile(&route).unwrap_or_else(|error| unreachable!("{error}")))
     }
 
     fn ask(self, n: usize) -> Ask {

@@ -7,7 +7,7 @@ use crate::wire;
 
 /// Where a backend's share of the requests goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum BackendTarget {
     /// The pool of this name (`namespace/name:port`).
     Pool(Arc<str>),
     /// A plain answer.
@@ -20,7 +20,7 @@ pub struct Backend {
     /// Its share of the sum of all weights.
     pub weight: u32,
     /// Where its share goes.
-    pub target: Target,
+    pub target: BackendTarget,
     /// Filters of this backend alone.
     pub filters: Filters,
 }
@@ -72,10 +72,12 @@ impl Backends {
 impl Backend {
     fn new(source: &wire::Backend) -> Self {
         let target = match (&source.service, source.port, source.status) {
-            (_, _, Some(status)) => Target::Status(status),
-            (Some(service), Some(port), None) => Target::Pool(format!("{service}:{port}").into()),
+            (_, _, Some(status)) => BackendTarget::Status(status),
+            (Some(service), Some(port), None) => {
+                BackendTarget::Pool(format!("{service}:{port}").into())
+            }
             // A reference that names nothing can't be resolved.
-            _ => Target::Status(500),
+            _ => BackendTarget::Status(500),
         };
         Self { weight: source.weight, target, filters: Filters::new(source.filters.as_ref()) }
     }

@@ -85,13 +85,13 @@ impl Cors {
 
     /// Whether the answer differs between origins, so that caches have to know.
     #[must_use]
-    pub fn varies(&self) -> bool {
+    pub fn varies_by_origin(&self) -> bool {
         self.credentials || self.origins != Origins::Any
     }
 
     /// Headers of the answer to a request from a page of this origin; none if it is not
     /// allowed.
-    pub fn answer<'a>(&'a self, origin: &'a [u8]) -> impl Iterator<Item = Header<'a>> {
+    pub fn response_headers<'a>(&'a self, origin: &'a [u8]) -> impl Iterator<Item = Header<'a>> {
         let allowed = self.allowed(origin);
         let credentials = self.credentials.then_some(&b"true"[..]);
         let expose = match &self.expose {
@@ -108,7 +108,7 @@ impl Cors {
     }
 
     /// Headers of the answer to a preflight; none if the origin is not allowed.
-    pub fn preflight_answer<'a>(
+    pub fn preflight_headers<'a>(
         &'a self,
         asked: &'a Preflight<'a>,
     ) -> impl Iterator<Item = Header<'a>> {
@@ -120,7 +120,7 @@ impl Cors {
             ("Access-Control-Max-Age", Some(self.max_age.as_bytes())),
         ];
         let granted = headers.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        self.answer(asked.origin).chain(granted.filter(move |_| allowed.is_some()))
+        self.response_headers(asked.origin).chain(granted.filter(move |_| allowed.is_some()))
     }
 
     /// What Access-Control-Allow-Origin says to a page of this origin.

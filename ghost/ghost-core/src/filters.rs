@@ -38,7 +38,7 @@ impl HeaderLine {
 
 /// Changes to headers, to be carried out in the order set, add, remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeaderEdits {
+pub struct HeaderModifier {
     /// Each replaces every header of its name.
     pub set: Box<[HeaderLine]>,
     /// Each is added beside those of its name.
@@ -47,7 +47,7 @@ pub struct HeaderEdits {
     pub remove: Box<[Box<str>]>,
 }
 
-impl HeaderEdits {
+impl HeaderModifier {
     fn new(source: &wire::HeaderModifier) -> Self {
         Self {
             set: source.set.iter().map(HeaderLine::new).collect(),
@@ -67,9 +67,9 @@ impl HeaderEdits {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
     /// To the request's headers.
-    pub request: HeaderEdits,
+    pub request: HeaderModifier,
     /// To the response's headers.
-    pub response: HeaderEdits,
+    pub response: HeaderModifier,
     /// To Host and path of the request.
     pub rewrite: Option<wire::Rewrite>,
 }
@@ -78,8 +78,8 @@ impl Filters {
     pub(crate) fn new(source: Option<&wire::Filters>) -> Self {
         let Some(source) = source else { return Self::default() };
         Self {
-            request: source.request.as_ref().map(HeaderEdits::new).unwrap_or_default(),
-            response: source.response.as_ref().map(HeaderEdits::new).unwrap_or_default(),
+            request: source.request.as_ref().map(HeaderModifier::new).unwrap_or_default(),
+            response: source.response.as_ref().map(HeaderModifier::new).unwrap_or_default(),
             rewrite: source.rewrite.clone(),
         }
     }

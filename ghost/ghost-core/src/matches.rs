@@ -17,7 +17,7 @@ pub enum PathPattern {
 
 /// How the value of a header or a query parameter is compared.
 #[derive(Clone, Debug)]
-pub enum ValueTest {
+pub enum ValuePattern {
     /// Byte for byte.
     Exact(Box<str>),
     /// As a whole.
@@ -26,11 +26,11 @@ pub enum ValueTest {
 
 /// A condition on a header or a query parameter.
 #[derive(Clone, Debug)]
-pub struct ValuePattern {
+pub struct ValueMatch {
     /// Which one; a header's name is lower case.
     pub name: Box<str>,
     /// Its value.
-    pub value: ValueTest,
+    pub value: ValuePattern,
 }
 
 /// Everything in it must hold.
@@ -41,9 +41,9 @@ pub struct Match {
     /// The method, compared with case.
     pub method: Option<Box<str>>,
     /// Headers.
-    pub headers: Box<[ValuePattern]>,
+    pub headers: Box<[ValueMatch]>,
     /// Query parameters.
-    pub query: Box<[ValuePattern]>,
+    pub query: Box<[ValueMatch]>,
 }
 
 impl Match {
@@ -62,7 +62,7 @@ impl Match {
 
     /// Whether method, headers and query of `request` are as it says; the path is the
     /// router's affair.
-    pub fn holds_beside_path(&self, request: &impl Request) -> bool {
+    pub(crate) fn matches_except_path(&self, request: &impl Request) -> bool {
         self.method_holds(request) && self.headers_hold(request) && self.query_holds(request)
     }
 
@@ -102,11 +102,11 @@ impl PathPattern {
     }
 }
 
-impl ValuePattern {
+impl ValueMatch {
     fn compile(source: &wire::ValueMatch) -> Result<Self, PatternError> {
         let value = match source.r#type {
-            wire::ValueMatchType::Exact => ValueTest::Exact(source.value.as_str().into()),
-            wire::ValueMatchType::Regex => ValueTest::Regex(Pattern::new(&source.value)?),
+            wire::ValueMatchType::Exact => ValuePattern::Exact(source.value.as_str().into()),
+            wire::ValueMatchType::Regex => ValuePattern::Regex(Pattern::new(&source.value)?),
         };
         Ok(Self { name: source.name.as_str().into(), value })
     }
@@ -120,7 +120,7 @@ impl ValuePattern {
     }
 }
 
-impl ValueTest {
+impl ValuePattern {
     fn holds(&self, value: &[u8]) -> bool {
         match self {
             Self::Exact(expected) => expected.as_bytes() == value,
@@ -129,6 +129,6 @@ impl ValueTest {
     }
 }
 
-fn compile_values(sources: &[wire::ValueMatch]) -> Result<Box<[ValuePattern]>, PatternError> {
-    sources.iter().map(ValuePattern::compile).collect()
+fn compile_values(sources: &[wire::ValueMatch]) -> Result<Box<[ValueMatch]>, PatternError> {
+    sources.iter().map(ValueMatch::compile).collect()
 }

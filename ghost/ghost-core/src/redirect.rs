@@ -9,7 +9,7 @@ use crate::wire;
 
 /// What a redirect takes from the request.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RequestParts<'a> {
     /// The listener that took it.
     pub listener: &'a wire::Listener,
     /// The match that took it.
@@ -24,25 +24,25 @@ pub struct Asked<'a> {
 
 /// The value of the Location header. Without any host it is a path alone.
 #[must_use]
-pub fn location(redirect: &wire::Redirect, asked: &Asked<'_>) -> Vec<u8> {
-    let mut location = Vec::with_capacity(64 + asked.path.len());
-    let host = redirect.hostname.as_ref().map_or(asked.host, |name| name.as_bytes());
+pub fn location(redirect: &wire::Redirect, request: &RequestParts<'_>) -> Vec<u8> {
+    let mut location = Vec::with_capacity(64 + request.path.len());
+    let host = redirect.hostname.as_ref().map_or(request.host, |name| name.as_bytes());
     if !host.is_empty() {
-        let scheme = redirect.scheme.unwrap_or(asked.listener.scheme);
+        let scheme = redirect.scheme.unwrap_or(request.listener.scheme);
         location.extend_from_slice(scheme.as_str().as_bytes());
         location.extend_from_slice(b"://");
         location.extend_from_slice(host);
-        let port = port(redirect, asked.listener);
+        let port = port(redirect, request.listener);
         if port != scheme.well_known_port() && port != 0 {
             // Writing into memory can't fail.
             let _ = write!(location, ":{port}");
         }
     }
     match &redirect.path {
-        Some(modifier) => location.extend(rewrite::path(modifier, asked.matched, asked.path)),
-        None => location.extend_from_slice(asked.path),
+        Some(modifier) => location.extend(rewrite::path(modifier, request.matched, request.path)),
+        None => location.extend_from_slice(request.path),
     }
-    target::join(location, asked.query)
+    target::join(location, request.query)
 }
 
 /// The port of the redirect, else that of its scheme, else the listener's.

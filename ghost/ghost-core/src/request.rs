@@ -86,7 +86,7 @@ impl<R: Request> Request for ReadOnce<'_, R> {
 /// Whether the method asks for a tunnel. None is ever made, and no backend must think so:
 /// its connection goes on to serve others.
 #[must_use]
-pub fn asks_for_tunnel(method: &[u8]) -> bool {
+pub fn is_tunnel_request(method: &[u8]) -> bool {
     method == b"CONNECT"
 }
 

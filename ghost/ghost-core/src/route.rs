@@ -54,7 +54,7 @@ impl Rule {
     /// Whether what a backend answers goes out with other headers. CORS does not count: it
     /// tells browsers something, and to those nobody takes it away.
     #[must_use]
-    pub fn edits_responses(&self) -> bool {
+    pub fn modifies_responses(&self) -> bool {
         let edits = |filters: &Filters| !filters.response.is_empty();
         edits(&self.filters)
             || matches!(&self.action, Action::Backends(backends)
@@ -64,7 +64,7 @@ impl Rule {
 
 /// A route with its regular expressions compiled.
 #[derive(Clone, Debug)]
-pub struct CompiledRoute {
+pub struct Route {
     key: Arc<str>,
     attachments: Box<[wire::Attachment]>,
     rules: Box<[Arc<Rule>]>,
@@ -93,7 +93,7 @@ impl fmt::Display for RouteError {
 
 impl std::error::Error for RouteError {}
 
-impl CompiledRoute {
+impl Route {
     /// Compile a route from the wire.
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl CompiledRoute {
 
     /// Whether it was compiled from `source`, so that compiling again can be saved.
     #[must_use]
-    pub fn is_from(&self, source: &wire::Route) -> bool {
+    pub fn is_compiled_from(&self, source: &wire::Route) -> bool {
         self.fingerprint == fingerprint(source)
     }
 }

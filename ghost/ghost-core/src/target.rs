@@ -40,7 +40,7 @@ pub fn normalise<'t>(target: &'t [u8], method: &[u8]) -> Result<Cow<'t, [u8]>, M
 
 /// The authority of an absolute target, and what follows it.
 #[must_use]
-pub fn absolute(target: &[u8]) -> Option<(&[u8], &[u8])> {
+pub fn split_absolute(target: &[u8]) -> Option<(&[u8], &[u8])> {
     let begins_with = |scheme: &[u8]| {
         target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     };

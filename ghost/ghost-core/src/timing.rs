@@ -22,7 +22,7 @@ pub struct Timeouts {
     pub backend_request: Option<Duration>,
     /// Whether the rule says anything about it, if only that there is no limit: varnishd's
     /// own limits are for those that say nothing.
-    pub said: bool,
+    pub explicit: bool,
 }
 
 impl Timeouts {
@@ -31,7 +31,7 @@ impl Timeouts {
         source.map_or_else(Self::default, |source| Self {
             request: limit(source.request),
             backend_request: limit(source.backend_request),
-            said: source.request.or(source.backend_request).is_some(),
+            explicit: source.request.or(source.backend_request).is_some(),
         })
     }
 }
@@ -55,13 +55,13 @@ impl Retry {
 
     /// Whether an answer with this status is one to ask again after.
     #[must_use]
-    pub fn wants_another_than(&self, status: u16) -> bool {
+    pub fn retries_status(&self, status: u16) -> bool {
         self.codes.contains(&status)
     }
 
     /// Whether there may be another repetition after `made`, with so much time in pauses.
     #[must_use]
-    pub fn goes_on_after(&self, made: u32, paused: Duration) -> bool {
+    pub fn allows_another(&self, made: u32, paused: Duration) -> bool {
         made < self.attempts && paused.as_secs() < MOST_PAUSES
     }
 
@@ -69,7 +69,7 @@ impl Retry {
     /// and up to a quarter longer by chance, so that those who failed together don't come
     /// back together.
     #[must_use]
-    pub fn pause(&self, made: u32, chance: u64) -> Duration {
+    pub fn backoff(&self, made: u32, chance: u64) -> Duration {
         let grown = self.backoff.saturating_mul(1 << made.min(16));
         let pause = grown.min(LONGEST_GROWN_PAUSE.max(self.backoff));
         let quarter = u64::try_from(pause.as_micros() / 4).unwrap_or(u64::MAX);

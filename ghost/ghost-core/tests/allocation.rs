@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ghost_core::{target, wire, CompiledRoute, Host, Request, Router};
+use ghost_core::{target, wire, Host, Request, Route, Router};
 
 /// As little as a request can be, borrowed from what a client sent.
 struct Borrowed<'a> {
@@ -51,7 +51,7 @@ fn router() -> Router<u32> {
     let mut router = Router::new();
     router.set_listeners(&routing.listeners);
     for route in &routing.routes {
-        router.insert_route(&Arc::new(CompiledRoute::compile(route).unwrap()), |_| 0);
+        router.insert_route(&Arc::new(Route::compile(route).unwrap()), |_| 0);
     }
     router
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ghost_core::wire;
 use ghost_core::{
-    redirect, rewrite, target, Action, Backends, Considered, Explanation, Request, RunnerUp, Target,
+    redirect, rewrite, target, Action, BackendTarget, Backends, Considered, Explanation, Request,
+    RunnerUp,
 };
 use serde::Serialize;
 
@@ -90,7 +91,8 @@ impl<'a> Seen<'a> {
 impl<'a> Winner<'a> {
     fn new(listener: &wire::Listener, it: &'a Considered<'_, Rule>, question: &Question) -> Self {
         let (matched, path, query) = (it.matched(), question.path(), question.query());
-        let asked = redirect::Asked { listener, matched, host: question.host(), path, query };
+        let asked =
+            redirect::RequestParts { listener, matched, host: question.host(), path, query };
         let modifier = it.rule.filters.rewrite.as_ref().and_then(|rewrite| rewrite.path.as_ref());
         Self {
             seen: Seen::new(it),
@@ -121,8 +123,8 @@ fn shares(backends: &Backends) -> Vec<Share> {
     let total = backends.total_weight().max(1) as f64;
     let share = |backend: &ghost_core::Backend| {
         let (pool, status) = match &backend.target {
-            Target::Pool(name) => (Some(name.to_string()), None),
-            Target::Status(status) => (None, Some(*status)),
+            BackendTarget::Pool(name) => (Some(name.to_string()), None),
+            BackendTarget::Status(status) => (None, Some(*status)),
         };
         let probability = f64::from(backend.weight) / total;
         Share { pool, status, weight: backend.weight, probability }

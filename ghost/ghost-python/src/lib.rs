@@ -35,7 +35,7 @@ mod _ghost {
     fn check_routing(document: &[u8]) -> PyResult<()> {
         let routing: wire::Routing = wire::decode(document).map_err(value_error)?;
         for route in &routing.routes {
-            ghost_core::CompiledRoute::compile(route).map_err(value_error)?;
+            ghost_core::Route::compile(route).map_err(value_error)?;
         }
         Ok(())
     }
@@ -49,7 +49,7 @@ mod _ghost {
     /// Raise `ValueError` unless ghost takes `document` as its `ghost.json`.
     #[pyfunction]
     fn check_config(document: &[u8]) -> PyResult<()> {
-        wire::config(document).map(drop).map_err(value_error)
+        wire::decode_config(document).map(drop).map_err(value_error)
     }
 
     /// The router that ghost serves with, for questions.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ghost_core::{asks_for_tunnel, host, join_values, target, Host, Request};
+use ghost_core::{host, is_tunnel_request, join_values, target, Host, Request};
 
 /// A request in the form that the router asks for.
 pub(crate) struct Question {
@@ -22,7 +22,7 @@ impl Question {
         url: &str,
         headers: Vec<(String, String)>,
     ) -> Result<Self, Cow<'static, str>> {
-        if asks_for_tunnel(method.as_bytes()) {
+        if is_tunnel_request(method.as_bytes()) {
             return Err(format!("the method {method} is not served: 405").into());
         }
         let (authority, target) = split_url(url);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use ghost_core::wire;
-use ghost_core::{CompiledRoute, RouteError, Router};
+use ghost_core::{Route, RouteError, Router};
 
 /// A router, and which shard each of its routes came from.
 #[derive(Default)]
@@ -23,7 +23,7 @@ impl Table {
         let routes = routing
             .routes
             .iter()
-            .map(|source| Ok((source, Arc::new(CompiledRoute::compile(source)?))))
+            .map(|source| Ok((source, Arc::new(Route::compile(source)?))))
             .collect::<Result<Vec<_>, RouteError>>()?;
         let keys: Vec<Arc<str>> = routes.iter().map(|(_, route)| Arc::clone(route.key())).collect();
         let kept: HashSet<&Arc<str>> = keys.iter().collect();

@@ -91,9 +91,9 @@ pub fn preflight(cors: &Cors, bereq: &Http<'_>) -> Answer {
         method: bereq.header(b"access-control-request-method").unwrap_or(b""),
         headers: bereq.header(b"access-control-request-headers"),
     };
-    let granted = cors.preflight_answer(&asked).map(|(name, value)| (name, value.to_vec()));
+    let granted = cors.preflight_headers(&asked).map(|(name, value)| (name, value.to_vec()));
     let mut headers: Vec<_> = granted.collect();
-    if cors.varies() {
+    if cors.varies_by_origin() {
         headers.push(("Vary", b"Origin".to_vec()));
     }
     Answer { status: 204, headers, body: Arc::default() }

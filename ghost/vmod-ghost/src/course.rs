@@ -210,7 +210,7 @@ struct Retries<'r> {
 impl Retries<'_> {
     /// The pause before another attempt, if there is to be one instead of this answer.
     fn instead_of(&self, status: u16, attempts: &Attempts) -> Option<Pause> {
-        self.retry.filter(|retry| retry.wants_another_than(status) && attempts.can_repeat())?;
+        self.retry.filter(|retry| retry.retries_status(status) && attempts.can_repeat())?;
         self.pause(Duration::ZERO)
     }
 
@@ -221,8 +221,8 @@ impl Retries<'_> {
     }
 
     fn pause(&self, at_least: Duration) -> Option<Pause> {
-        let retry = self.retry.filter(|retry| retry.goes_on_after(self.made, self.paused))?;
-        let length = retry.pause(self.made, random::next()).max(at_least);
+        let retry = self.retry.filter(|retry| retry.allows_another(self.made, self.paused))?;
+        let length = retry.backoff(self.made, random::next()).max(at_least);
         self.patience.allows(length).then_some(length).and_then(Pause::new)
     }
 

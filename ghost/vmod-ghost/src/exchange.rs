@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use ghost_core::wire::{Listener, Redirect, Rewrite, Scheme};
-use ghost_core::{redirect, rewrite, target, Action, Cors, Filters, HeaderEdits, Host};
+use ghost_core::{redirect, rewrite, target, Action, Cors, Filters, HeaderModifier, Host};
 
 use crate::counters::Source;
 use crate::failure::Failure;
@@ -69,8 +69,13 @@ fn location(
     let host: &[u8] = host.as_deref().unwrap_or(b"");
     let listener = snapshot.router.listener(socket, host).map_or_else(unknown_listener, Arc::clone);
     let (path, query) = target::split(bereq.url());
-    let asked =
-        redirect::Asked { listener: &listener, matched: target.matched(), host, path, query };
+    let asked = redirect::RequestParts {
+        listener: &listener,
+        matched: target.matched(),
+        host,
+        path,
+        query,
+    };
     Ok(redirect::location(to, &asked))
 }
 
@@ -188,7 +193,7 @@ fn allow_origin(resp: &mut Http<'_>, cors: &Cors, req: &Http<'_>) -> Result<(), 
         !line.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
     });
     if let Some(origin) = req.header(b"origin") {
-        for (name, value) in cors.answer(origin) {
+        for (name, value) in cors.response_headers(origin) {
             resp.append(&[name.as_bytes(), b": ", value])?;
         }
     }
@@ -196,20 +201,20 @@ fn allow_origin(resp: &mut Http<'_>, cors: &Cors, req: &Http<'_>) -> Result<(), 
         let mut names = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
         names.any(|name| name == b"*" || name.eq_ignore_ascii_case(b"origin"))
     };
-    if cors.varies() && !resp.values(b"vary").any(told) {
+    if cors.varies_by_origin() && !resp.values(b"vary").any(told) {
         resp.append_static(c"Vary: Origin")?;
     }
     Ok(())
 }
 
 /// A 304 brings the stored headers back, with what was added to them before.
-fn take_back(http: &mut Http<'_>, edits: &HeaderEdits) {
+fn take_back(http: &mut Http<'_>, edits: &HeaderModifier) {
     for header in &edits.add {
         http.retain(|line| line != header.line().as_bytes());
     }
 }
 
-fn edit(http: &mut Http<'_>, edits: &HeaderEdits) -> Result<(), OutOfWorkspace> {
+fn edit(http: &mut Http<'_>, edits: &HeaderModifier) -> Result<(), OutOfWorkspace> {
     for header in &edits.set {
         http.remove(header.name().as_bytes());
         http.append(&[header.line().as_bytes()])?;

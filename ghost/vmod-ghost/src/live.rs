@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 use ghost_core::wire::Listener;
-use ghost_core::{Action, CompiledRoute, Router, Rule, Target as BackendTarget};
+use ghost_core::{Action, BackendTarget, Route, Router, Rule};
 
 use crate::answers::Answers;
 use crate::director::{Refused, Vcl};
@@ -133,7 +133,7 @@ impl Live {
     fn insert(
         &self,
         router: &mut Router<Arc<Entry>>,
-        route: &Arc<CompiledRoute>,
+        route: &Arc<Route>,
         draft: &mut Draft,
     ) -> Result<(), Refused> {
         let counters = self.store.counters_of(route.key());
@@ -185,7 +185,7 @@ impl Live {
     }
 
     /// The backends of `route` don't use their pools any more.
-    fn release_pools(&self, route: &CompiledRoute, draft: &mut Draft) {
+    fn release_pools(&self, route: &Route, draft: &mut Draft) {
         for rule in route.rules() {
             let Action::Backends(backends) = &rule.action else { continue };
             for backend in backends.all() {

@@ -55,7 +55,7 @@ impl Patience {
             let passed = Duration::try_from_secs_f64(passed).unwrap_or_default();
             Instant::now() + limit.saturating_sub(passed)
         });
-        Self { deadline, each: timeouts.backend_request, said: timeouts.said }
+        Self { deadline, each: timeouts.backend_request, said: timeouts.explicit }
     }
 
     /// When an attempt has to be over that begins now.

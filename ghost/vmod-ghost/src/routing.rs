@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
-use ghost_core::{asks_for_tunnel, join_values, target, Action, Host, Request, Rule};
+use ghost_core::{is_tunnel_request, join_values, target, Action, Host, Request, Rule};
 
 use crate::answers::Answers;
 use crate::failure::Failure;
@@ -112,7 +112,7 @@ fn route(
             return Ok((Outcome::Admin, director));
         }
     }
-    if asks_for_tunnel(http.method()) {
+    if is_tunnel_request(http.method()) {
         return Ok((Outcome::Unrouted, answers.method_not_allowed.raw()));
     }
     let bad_request = (Outcome::Unrouted, answers.bad_request.raw());
@@ -158,7 +158,7 @@ unsafe fn keep_body(ctx: Ctx, http: &Http<'_>, entry: &Entry) {
 /// The host of an absolute target counts, whatever the Host header says. varnishd itself
 /// takes care of those that begin with "http://" and have a path.
 fn take_authority(http: &mut Http<'_>) -> Result<(), OutOfWorkspace> {
-    let Some((authority, rest)) = target::absolute(http.url()) else { return Ok(()) };
+    let Some((authority, rest)) = target::split_absolute(http.url()) else { return Ok(()) };
     http.set("Host", authority)?;
     if rest.starts_with(b"/") {
         http.set_url(rest)
@@ -214,7 +214,7 @@ pub unsafe fn is_websocket(ctx: Ctx) -> Result<bool, Failure> {
         };
         let to_a_backend = |rule: &Rule| matches!(rule.action, Action::Backends(_));
         let rule = entry.target().map(|target| &*target.rule);
-        Ok(rule.is_some_and(|rule| to_a_backend(rule) && !rule.edits_responses()))
+        Ok(rule.is_some_and(|rule| to_a_backend(rule) && !rule.modifies_responses()))
     }
 }
 

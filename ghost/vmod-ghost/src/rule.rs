@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use ghost_core::wire::{PathModifier, PathModifierType};
-use ghost_core::{Action, Filters, Match, Rule, Target as BackendTarget};
+use ghost_core::{Action, BackendTarget, Filters, Match, Rule};
 
 use crate::answers::{self, Answers};
 use crate::counters::Counters;

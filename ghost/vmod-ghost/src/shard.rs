@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ghost_core::wire::{self, Config, Listener};
-use ghost_core::CompiledRoute;
+use ghost_core::Route;
 
 /// The routes of one shard, by their key.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub struct RoutingShard {
     /// The listeners; only one shard has any.
     pub listeners: Vec<Listener>,
     /// The routes.
-    pub routes: HashMap<Arc<str>, Arc<CompiledRoute>>,
+    pub routes: HashMap<Arc<str>, Arc<Route>>,
 }
 
 /// The addresses of one shard of pools.
@@ -53,7 +53,7 @@ impl Loaded {
     /// Read what `path` says now.
     pub fn read(path: &Path, before: &Self) -> Result<Self, String> {
         let bytes = read_file(path)?;
-        let config = wire::config(&bytes).map_err(|error| at(path, &error))?;
+        let config = wire::decode_config(&bytes).map_err(|error| at(path, &error))?;
         let (id, routing, endpoints) = match config {
             Config::Manifest(manifest) => read_shards(path, manifest, before)?,
             Config::V1(config) => {
@@ -76,7 +76,7 @@ impl Loaded {
     }
 
     /// The routes that are new, different or (None) gone since `before`. Costs what changed.
-    pub fn changed_routes(&self, before: &Self) -> Changes<CompiledRoute> {
+    pub fn changed_routes(&self, before: &Self) -> Changes<Route> {
         changes(&before.routing, &self.routing, |shard| shard.routes.iter(), Arc::ptr_eq)
     }
 
@@ -171,10 +171,10 @@ fn routing_shard(source: wire::Routing, before: &Loaded) -> Result<RoutingShard,
     let compile = |route: &wire::Route| {
         let key = format!("{}/{}", route.namespace, route.name);
         let old = same_place.and_then(|shard| shard.routes.get(key.as_str()));
-        if let Some(old) = old.filter(|old| old.is_from(route)) {
+        if let Some(old) = old.filter(|old| old.is_compiled_from(route)) {
             return Ok((Arc::clone(old.key()), Arc::clone(old)));
         }
-        let new = CompiledRoute::compile(route).map_err(|error| error.to_string())?;
+        let new = Route::compile(route).map_err(|error| error.to_string())?;
         Ok((Arc::clone(new.key()), Arc::new(new)))
     };
     let routes = source.routes.iter().map(compile).collect::<Result<_, String>>()?;

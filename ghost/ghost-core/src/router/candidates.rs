@@ -43,7 +43,7 @@ impl<T> Candidate<T> {
 
     pub(super) fn holds(&self, request: &impl Request) -> bool {
         let matched = self.matched();
-        path_holds(&matched.path, request.path()) && matched.holds_beside_path(request)
+        path_holds(&matched.path, request.path()) && matched.matches_except_path(request)
     }
 }
 

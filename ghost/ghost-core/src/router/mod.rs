@@ -28,7 +28,7 @@ use paths::PathTree;
 use crate::host::Host;
 use crate::matches::Match;
 use crate::request::{ReadOnce, Request};
-use crate::route::{CompiledRoute, Rule};
+use crate::route::{Route, Rule};
 use crate::wire;
 
 /// The listeners of one socket by their hostname.
@@ -44,7 +44,7 @@ pub struct Router<T: Clone> {
     sockets: Arc<HashMap<Box<str>, SocketListeners, foldhash::fast::RandomState>>,
     /// By the name of the listener that routes are attached to.
     attached: Map<Arc<str>, Hostnames<PathTree<T>>>,
-    routes: Map<Arc<str>, Arc<CompiledRoute>>,
+    routes: Map<Arc<str>, Arc<Route>>,
 }
 
 /// The rule that serves a request.
@@ -99,7 +99,7 @@ impl<T: Clone> Router<T> {
     /// its rules. False, and nothing done, if this very route is already there.
     pub fn insert_route(
         &mut self,
-        route: &Arc<CompiledRoute>,
+        route: &Arc<Route>,
         mut payload: impl FnMut(&Arc<Rule>) -> T,
     ) -> bool {
         if self.routes.get(route.key()).is_some_and(|old| Arc::ptr_eq(old, route)) {
@@ -119,7 +119,7 @@ impl<T: Clone> Router<T> {
     }
 
     /// Take the route `namespace/name` out and return it.
-    pub fn remove_route(&mut self, key: &str) -> Option<Arc<CompiledRoute>> {
+    pub fn remove_route(&mut self, key: &str) -> Option<Arc<Route>> {
         let route = Arc::clone(self.routes.get(key)?);
         self.routes.remove(key);
         for attachment in route.attachments() {
@@ -133,7 +133,7 @@ impl<T: Clone> Router<T> {
 
     /// The route `namespace/name`.
     #[must_use]
-    pub fn route(&self, key: &str) -> Option<&Arc<CompiledRoute>> {
+    pub fn route(&self, key: &str) -> Option<&Arc<Route>> {
         self.routes.get(key)
     }
 
@@ -150,7 +150,7 @@ impl<T: Clone> Router<T> {
     }
 
     /// Every route, in no order.
-    pub fn routes(&self) -> impl Iterator<Item = &Arc<CompiledRoute>> {
+    pub fn routes(&self) -> impl Iterator<Item = &Arc<Route>> {
         self.routes.values()
     }
 
@@ -234,7 +234,7 @@ fn attach<T: Clone>(
 fn detach<T: Clone>(
     hosts: &mut Hostnames<PathTree<T>>,
     attachment: &wire::Attachment,
-    route: &CompiledRoute,
+    route: &Route,
 ) {
     for hostname in &attachment.hostnames {
         hosts.shrink(hostname, |paths| {

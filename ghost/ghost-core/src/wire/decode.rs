@@ -55,7 +55,7 @@ pub enum Config {
 ///
 /// # Errors
 /// No version, an unknown one, or the first thing that is not as that version says.
-pub fn config(bytes: &[u8]) -> Result<Config, DecodeError> {
+pub fn decode_config(bytes: &[u8]) -> Result<Config, DecodeError> {
     #[derive(Deserialize)]
     struct Versioned {
         version: u32,

@@ -12,7 +12,7 @@ mod routes;
 mod timing;
 pub mod v1;
 
-pub use decode::{config, decode, Config, DecodeError};
+pub use decode::{decode, decode_config, Config, DecodeError};
 pub use filters::{
     Cors, Filters, Header, HeaderModifier, PathModifier, PathModifierType, Redirect, Rewrite,
     Scheme,

@@ -1,4 +1,4 @@
-use ghost_core::{wire, Action, Backends, CompiledRoute, Target};
+use ghost_core::{wire, Action, BackendTarget, Backends, Route};
 use proptest::prelude::*;
 
 fn backends(weights: &[u32]) -> Backends {
@@ -14,7 +14,7 @@ fn from_json(list: &str) -> Backends {
         r#"{{"namespace": "ns", "name": "r", "attachments": [], "rules": [{{"backends": [{list}]}}]}}"#
     );
     let route: wire::Route = wire::decode(route.as_bytes()).unwrap();
-    match &CompiledRoute::compile(&route).unwrap().rules()[0].action {
+    match &Route::compile(&route).unwrap().rules()[0].action {
         Action::Backends(backends) => backends.clone(),
         other => panic!("{other:?}"),
     }
@@ -24,7 +24,14 @@ fn from_json(list: &str) -> Backends {
 fn a_reference_becomes_a_pool_or_a_status() {
     let all = from_json(r#"{"service": "ns/a", "port": 80}, {"status": 503}, {}"#);
     let targets: Vec<_> = all.all().iter().map(|backend| backend.target.clone()).collect();
-    assert_eq!(targets, [Target::Pool("ns/a:80".into()), Target::Status(503), Target::Status(500)]);
+    assert_eq!(
+        targets,
+        [
+            BackendTarget::Pool("ns/a:80".into()),
+            BackendTarget::Status(503),
+            BackendTarget::Status(500)
+        ]
+    );
 }
 
 #[test]

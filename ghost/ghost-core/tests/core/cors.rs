@@ -1,7 +1,7 @@
 //! CORS: who is allowed what, and which rule answers a preflight.
 
 use ghost_core::cors::Preflight;
-use ghost_core::{wire, CompiledRoute, Cors};
+use ghost_core::{wire, Cors, Route};
 use proptest::prelude::*;
 
 use crate::request::{one_listener, Ask};
@@ -11,7 +11,7 @@ fn cors(json: &str) -> Cors {
         r#"{{"namespace": "n", "name": "r", "attachments": [], "rules": [{{"cors": {json}}}]}}"#
     );
     let route: wire::Route = wire::decode(rule.as_bytes()).unwrap();
-    CompiledRoute::compile(&route).unwrap().rules()[0].cors.clone().unwrap()
+    Route::compile(&route).unwrap().rules()[0].cors.clone().unwrap()
 }
 
 fn text(headers: &[(&str, &[u8])]) -> Vec<String> {
@@ -23,13 +23,13 @@ fn text(headers: &[(&str, &[u8])]) -> Vec<String> {
 }
 
 fn answer(cors: &Cors, origin: &str) -> Vec<String> {
-    text(&cors.answer(origin.as_bytes()).collect::<Vec<_>>())
+    text(&cors.response_headers(origin.as_bytes()).collect::<Vec<_>>())
 }
 
 fn preflight(cors: &Cors, origin: &str, method: &str, headers: Option<&str>) -> Vec<String> {
     let (origin, method) = (origin.as_bytes(), method.as_bytes());
     let asked = Preflight { origin, method, headers: headers.map(str::as_bytes) };
-    text(&cors.preflight_answer(&asked).collect::<Vec<_>>())
+    text(&cors.preflight_headers(&asked).collect::<Vec<_>>())
 }
 
 #[test]
@@ -67,20 +67,20 @@ fn origins_are_compared_by_scheme_host_and_port() {
         assert_eq!(answer(&some, origin), expected, "{origin}");
         assert_eq!(preflight(&some, origin, "GET", None).is_empty(), !allowed, "{origin}");
     }
-    assert!(some.varies());
+    assert!(some.varies_by_origin());
 }
 
 #[test]
 fn any_origin_is_a_star_unless_credentials_are_allowed() {
     let open = cors(r#"{"origins": ["*"], "expose": ["*"]}"#);
     assert_eq!(answer(&open, "https://a.org:1"), ["Allow-Origin: *", "Expose-Headers: *"]);
-    assert!(!open.varies());
+    assert!(!open.varies_by_origin());
     let trusting = cors(r#"{"origins": ["*"], "credentials": true, "expose": ["*"]}"#);
     assert_eq!(
         answer(&trusting, "https://a.org:1"),
         ["Allow-Origin: https://a.org:1", "Allow-Credentials: true"]
     );
-    assert!(trusting.varies());
+    assert!(trusting.varies_by_origin());
 }
 
 #[test]

@@ -1,6 +1,6 @@
-use ghost_core::redirect::{location, Asked};
+use ghost_core::redirect::{location, RequestParts};
 use ghost_core::wire::{self, PathModifier, PathModifierType, Scheme};
-use ghost_core::{rewrite, CompiledRoute, Match};
+use ghost_core::{rewrite, Match, Route};
 
 fn matched(kind: &str, value: &str) -> Match {
     let json = format!(r#"{{"path": {{"type": "{kind}", "value": "{value}"}}}}"#);
@@ -66,7 +66,7 @@ fn listener(scheme: Scheme, port: u16) -> wire::Listener {
 
 fn redirected(redirect: &str, scheme: Scheme, port: u16, host: &str) -> String {
     let redirect: wire::Redirect = wire::decode(redirect.as_bytes()).unwrap();
-    let asked = Asked {
+    let asked = RequestParts {
         listener: &listener(scheme, port),
         matched: &matched("prefix", "/foo"),
         host: host.as_bytes(),
@@ -122,7 +122,7 @@ fn header_lines_are_put_together_once() {
     let json = r#"{"namespace": "n", "name": "r", "attachments": [], "rules": [{"filters": {
         "request": {"set": [{"name": "X-A", "value": "1"}], "remove": ["x-b"]},
         "response": {"add": [{"name": "X-C", "value": ""}]}}}]}"#;
-    let route = CompiledRoute::compile(&wire::decode(json.as_bytes()).unwrap()).unwrap();
+    let route = Route::compile(&wire::decode(json.as_bytes()).unwrap()).unwrap();
     let filters = &route.rules()[0].filters;
     let line = &filters.request.set[0];
     assert_eq!((line.line(), line.name(), line.value()), ("X-A: 1", "X-A", "1"));

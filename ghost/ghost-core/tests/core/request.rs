@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ghost_core::{join_values, target, wire, CompiledRoute, Request, Router};
+use ghost_core::{join_values, target, wire, Request, Route, Router};
 
 /// A request as plain data.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Request for Ask {
 pub(crate) type TestRouter = Router<String>;
 
 pub(crate) fn insert(router: &mut TestRouter, route: &wire::Route) -> bool {
-    let route = Arc::new(CompiledRoute::compile(route).unwrap());
+    let route = Arc::new(Route::compile(route).unwrap());
     router.insert_route(&route, |rule| rule.identity.to_string())
 }
 

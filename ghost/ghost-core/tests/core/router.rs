@@ -7,7 +7,6 @@ use ghost_core::wire::{
     Attachment, Listener, Match, PathMatch, PathMatchType, Route, Rule, Scheme, ValueMatch,
     ValueMatchType,
 };
-use ghost_core::CompiledRoute;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -271,11 +270,11 @@ fn the_same_route_again_is_no_change() {
     let mut router = TestRouter::new();
     let json = br#"{"namespace": "n", "name": "r", "attachments": [], "rules": [{}]}"#;
     let source: Route = ghost_core::wire::decode(json).unwrap();
-    let route = Arc::new(CompiledRoute::compile(&source).unwrap());
+    let route = Arc::new(ghost_core::Route::compile(&source).unwrap());
     assert!(router.insert_route(&route, |_| String::new()));
     assert!(!router.insert_route(&route, |_| unreachable!()));
-    assert!(route.is_from(&source));
-    assert!(!route.is_from(&Route { created: 1, ..source }));
+    assert!(route.is_compiled_from(&source));
+    assert!(!route.is_compiled_from(&Route { created: 1, ..source }));
 }
 
 #[test]

@@ -94,7 +94,7 @@ proptest! {
 #[test]
 fn an_absolute_target_has_an_authority() {
     let absolute = |target: &'static str| {
-        target::absolute(target.as_bytes()).map(|(authority, rest)| {
+        target::split_absolute(target.as_bytes()).map(|(authority, rest)| {
             (authority.escape_ascii().to_string(), rest.escape_ascii().to_string())
         })
     };

@@ -1,4 +1,4 @@
-use ghost_core::wire::{config, decode, Config, Manifest, Routing};
+use ghost_core::wire::{decode, decode_config, Config, Manifest, Routing};
 
 fn refusal(json: &str) -> String {
     decode::<Routing>(json.as_bytes()).unwrap_err().to_string()
@@ -67,12 +67,12 @@ fn what_is_written_reads_the_same() {
 
 #[test]
 fn a_config_is_of_version_1_or_2() {
-    assert!(matches!(config(br#"{"version": 2, "id": "x"}"#), Ok(Config::Manifest(_))));
-    assert!(matches!(config(br#"{"version": 1}"#), Ok(Config::V1(_))));
-    let error = config(br#"{"version": 3}"#).unwrap_err();
+    assert!(matches!(decode_config(br#"{"version": 2, "id": "x"}"#), Ok(Config::Manifest(_))));
+    assert!(matches!(decode_config(br#"{"version": 1}"#), Ok(Config::V1(_))));
+    let error = decode_config(br#"{"version": 3}"#).unwrap_err();
     assert_eq!(error.to_string(), "version: version 3 is not known, expected 1 or 2");
-    assert!(config(b"[]").is_err());
-    assert!(config(br#"{"version": 2, "vhosts": {}}"#).is_err());
+    assert!(decode_config(b"[]").is_err());
+    assert!(decode_config(br#"{"version": 2, "vhosts": {}}"#).is_err());
 }
 
 mod version_1 {
@@ -92,7 +92,7 @@ mod version_1 {
     }"#;
 
     fn upgraded() -> (Routing, ghost_core::wire::Endpoints) {
-        match config(SEED.as_bytes()).unwrap() {
+        match decode_config(SEED.as_bytes()).unwrap() {
             Config::V1(config) => config.upgrade(),
             Config::Manifest(_) => panic!("version 1 expected"),
         }
