@@ -21,7 +21,8 @@ from varnish_gateway import errors
 from varnish_gateway.dataplane.change import InForce
 from varnish_gateway.dataplane.ghost.files import Pools
 from varnish_gateway.dataplane.process.workdir import write_private
-from varnish_gateway.dataplane.tls.material import TLS_JSON, read_tls
+from varnish_gateway.dataplane.tls.material import read_tls
+from varnish_gateway.emit.names import TLS as TLS_JSON
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.ir import Tls, wire

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from varnish_gateway import errors
 from varnish_gateway.dataplane.process.sockets import Sockets, parse_http_address, parse_listen
+from varnish_gateway.ir.reserved import ADMIN_PORT, DASHBOARD_PORT, HEALTH_PORT, OWN_ARGUMENTS
 from varnish_gateway.runtime import environment as read
 from varnish_gateway.runtime.environment import Address
 
-REFUSED_ARGUMENTS = ("-M", "-S", "-F", "-f", "-n")
 DRAIN_DELAY_SECONDS = 5.0
 """In a cluster: how long it takes until nobody sends new connections to a pod that is not ready any more."""
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -63,15 +63,15 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         work_dir=work_dir,
         varnish_dir=_path(env, "VARNISH_DIR"),
         ghost_config_path=Path(env.get("GHOST_CONFIG_PATH", work_dir / "ghost.json")),
-        admin_port=_port(env, "VARNISH_ADMIN_PORT", 6082),
+        admin_port=_port(env, "VARNISH_ADMIN_PORT", ADMIN_PORT),
         sockets=_sockets(env),
         storage=read.words(env, "VARNISH_STORAGE", "malloc,256m", separator=";"),
         extra_args=extra_arguments(env.get("VARNISHD_EXTRA_ARGS", "")),
         vcl_dirs=(vcl_path.parent,),
         drain_seconds=drain_seconds,
         drain_delay_seconds=drain_delay_seconds,
-        health=read.address(env, "HEALTH_ADDR", ":8081"),
-        dashboard=read.address(env, "DASHBOARD_ADDR", "127.0.0.1:9000"),
+        health=read.address(env, "HEALTH_ADDR", f":{HEALTH_PORT}"),
+        dashboard=read.address(env, "DASHBOARD_ADDR", f"127.0.0.1:{DASHBOARD_PORT}"),
         vcl_path=vcl_path,
         routing_path=Path(env.get("ROUTING_CONFIG_PATH", "/etc/varnish/routing.json")),
         endpoints_path=_path(env, "ENDPOINTS_PATH"),
@@ -89,7 +89,7 @@ def extra_arguments(value: str) -> tuple[str, ...]:
     """Split VARNISHD_EXTRA_ARGS at semicolons and refuse what the chaperone sets itself."""
     words = read.words({"VARNISHD_EXTRA_ARGS": value}, "VARNISHD_EXTRA_ARGS", separator=";")
     for word in words:
-        if word[:2] in REFUSED_ARGUMENTS:
+        if word[:2] in OWN_ARGUMENTS:
             raise errors.BadSettings(f"VARNISHD_EXTRA_ARGS: {word[:2]} belongs to the chaperone; leave it out")
     return words
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
+from varnish_gateway.ir.reserved import TLS_SCHEME, proxy_socket, socket_name
 
 DIRECTORY = "tls"
 """Where the files lie, below HAProxy's working directory: all names are relative, so none needs quotes."""
@@ -69,11 +70,6 @@ class Machine(NamedTuple):
     connections: int
     threads: int
     account: str | None = None
-
-
-def proxy_socket(port: int) -> str:
-    """Return the file by which varnishd takes the requests of a port."""
-    return f"https-{port}.sock"
 
 
 def list_file(port: int) -> str:
@@ -171,13 +167,14 @@ defaults
 
 
 def _port(bind: Bind) -> str:
+    name = socket_name(TLS_SCHEME, bind.port)
     certificates = f"crt-list {DIRECTORY}/{list_file(bind.port)}"
     return f"""
-frontend https-{bind.port}
+frontend {name}
   bind {",".join(bind.addresses)} v6only ssl {certificates} alpn h2,http/1.1{_verify(bind.clients)}
-  default_backend https-{bind.port}
+  default_backend {name}
 
-backend https-{bind.port}
+backend {name}
   server varnishd unix@{proxy_socket(bind.port)} {_PROXY}
 """
 

@@ -8,11 +8,10 @@ Pure. Listeners on one port share a socket; there is no port translation.
 from collections.abc import Iterable
 
 from varnish_gateway.ir import wire
+from varnish_gateway.ir.reserved import RELOAD_PORT, RELOAD_SOCKET
 
-RELOAD_SOCKET = "ghost-reload"
 
-
-def varnish_listen(listeners: Iterable[wire.Listener], *, reload_port: int = 1969) -> str:
+def varnish_listen(listeners: Iterable[wire.Listener], *, reload_port: int = RELOAD_PORT) -> str:
     """Return VARNISH_LISTEN, sorted by port, the loopback reload socket first."""
     sockets = {listener.socket: listener for listener in listeners}
     ordered = sorted(sockets.values(), key=lambda listener: (listener.port, listener.socket))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from varnish_gateway import errors
-from varnish_gateway.emit.manifests.containers import HEALTH_PORT
+from varnish_gateway.ir.reserved import HEALTH_PORT
 from varnish_gateway.runtime import environment as env
 from varnish_gateway.runtime.environment import Address
 

@@ -6,9 +6,9 @@ from typing import Literal, TypedDict
 
 from msgspec import Struct
 
+from varnish_gateway.ir.reserved import RESERVED_PORTS
+
 CONTROLLER = "varnish-software.com/gateway"
-RESERVED_PORTS = frozenset({1969, 6082, 8081, 9000})
-"""Reload, varnishd's command line, health and dashboard."""
 
 
 class Settings(TypedDict, total=False):

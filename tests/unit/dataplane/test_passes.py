@@ -10,13 +10,14 @@ from varnish_gateway import errors
 from varnish_gateway.dataplane import events, quarantine
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.dataplane import DataPlane
-from varnish_gateway.dataplane.process.sockets import RELOAD_SOCKET, parse_listen
+from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish import supervisor
 from varnish_gateway.dataplane.varnish.cli import CliError, Status
 from varnish_gateway.dataplane.varnish.cli.answers import ListenAddress, VclEntry
 from varnish_gateway.dataplane.varnish.supervisor import Standing, Supervisor
 from varnish_gateway.ir import wire
+from varnish_gateway.ir.reserved import RELOAD_SOCKET
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 REFUSED = b"HTTP/1.1 500 No\r\nX-Ghost-Error: unsound\r\nContent-Length: 0\r\n\r\n"

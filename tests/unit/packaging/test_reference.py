@@ -12,7 +12,7 @@ import yaml
 
 from varnish_gateway.cli.main import parser
 from varnish_gateway.emit import names
-from varnish_gateway.translate.options import RESERVED_PORTS
+from varnish_gateway.ir.reserved import RESERVED_PORTS
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src" / "varnish_gateway"

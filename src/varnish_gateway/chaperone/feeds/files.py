@@ -24,7 +24,8 @@ from varnish_gateway.dataplane.ghost.files import Bundle
 from varnish_gateway.dataplane.ghost.join import unserved_reason
 from varnish_gateway.dataplane.ghost.version1 import hand_written, routing_shard
 from varnish_gateway.dataplane.settings import Settings
-from varnish_gateway.dataplane.tls.material import TLS_JSON, file_names, read_ports
+from varnish_gateway.dataplane.tls.material import file_names, read_ports
+from varnish_gateway.emit.names import TLS as TLS_JSON
 from varnish_gateway.ir import Tls
 from varnish_gateway.runtime.paths import below
 

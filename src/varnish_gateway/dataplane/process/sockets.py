@@ -2,8 +2,8 @@
 
 In:   ``name=address:port,proto;…`` (the name may be left out), or VARNISH_HTTP_ADDR.
 Out:  Socket values; the reload socket is always among them.
-Pure. ``https`` entries are kept apart: their ports are HAProxy's, and varnishd gets a Unix
-socket of the same name for each.
+Pure. ``https`` entries are kept apart: the TLS terminator opens their ports, and varnishd opens a
+Unix socket of the same name for each.
 """
 
 import re
@@ -11,14 +11,11 @@ from pathlib import PurePath
 from typing import NamedTuple, Self
 
 from varnish_gateway import errors
-from varnish_gateway.emit.haproxy import proxy_socket
+from varnish_gateway.ir.reserved import RELOAD_PORT, RELOAD_SOCKET, TLS_SCHEME, proxy_socket, socket_name
 
-RELOAD_SOCKET = "ghost-reload"
-RELOAD_PORT = 1969
-TLS_PREFIX = "https-"
-"""ghost knows by a socket's name that TLS ended before it."""
+TLS_PREFIX = socket_name(TLS_SCHEME, "")
 LONGEST_DIRECTORY = 107 - len("/tls/admin-99999.sock")
-"""A Unix socket's path has 107 bytes at most, and this is the longest of those that we make."""
+"""A Unix socket's path has at most 107 bytes; the TLS terminator's admin socket has the longest one."""
 _TLS_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):[0-9]{1,5}")
 
 
@@ -41,7 +38,7 @@ class Socket(NamedTuple):
 
     @property
     def tls(self) -> bool:
-        return "https" in self.protocols
+        return TLS_SCHEME in self.protocols
 
     @property
     def is_unix(self) -> bool:
@@ -49,7 +46,7 @@ class Socket(NamedTuple):
 
 
 class Sockets(NamedTuple):
-    """What varnishd serves itself, and what HAProxy serves before it."""
+    """The sockets that varnishd opens, and those that the TLS terminator opens."""
 
     plain: tuple[Socket, ...]
     tls: tuple[Socket, ...] = ()
@@ -60,20 +57,20 @@ class Sockets(NamedTuple):
 
     @classmethod
     def of(cls, sockets: tuple[Socket, ...]) -> Self:
-        """Split by who serves, and add the reload socket where it is missing."""
+        """Split by the program that opens them; add the reload socket where it is missing."""
         plain = tuple(socket for socket in sockets if not socket.tls)
         if all(socket.name != RELOAD_SOCKET for socket in plain):
             plain = (Socket(RELOAD_SOCKET, f"127.0.0.1:{RELOAD_PORT}"), *plain)
         return cls(plain, tuple(socket for socket in sockets if socket.tls))
 
-    def of_varnishd(self, directory: PurePath, account: str | None) -> tuple[Socket, ...]:
-        """Return what varnishd opens; for HAProxy Unix sockets in the directory that only its account may use."""
+    def of_varnishd(self, directory: PurePath, proxy_user: str | None) -> tuple[Socket, ...]:
+        """Return what varnishd opens. TLS ports become Unix sockets in the directory for ``proxy_user`` alone."""
         if self.tls and len(bytes(directory)) > LONGEST_DIRECTORY:
             raise errors.BadSettings(
                 f"WORK_DIR: {directory} is too long for the Unix sockets that https needs;"
                 f" choose one of at most {LONGEST_DIRECTORY} bytes"
             )
-        options = ("PROXY", *((f"user={account}",) if account else ()), "mode=0600")
+        options = ("PROXY", *((f"user={proxy_user}",) if proxy_user else ()), "mode=0600")
         behind = (Socket(socket.name, str(directory / proxy_socket(socket.port)), options) for socket in self.tls)
         return (*self.plain, *behind)
 
@@ -103,10 +100,11 @@ def _parse_entry(entry: str, variable: str = "VARNISH_LISTEN") -> Socket:
     named = after and "," not in before  # else the "=" belongs to an option such as mode=666
     address, *options = [part.strip() for part in (after if named else entry).split(",")]
     _check_address(address, entry, variable)
-    protocols = tuple(option.lower() if option.lower() in ("http", "https") else option for option in options)
+    protocols = tuple(option.lower() if option.lower() in ("http", TLS_SCHEME) else option for option in options)
     protocols = protocols or ("http",)
     port_or_file = address.rpartition("/" if address.startswith("/") else ":")[2]
-    socket = Socket(before.strip() if named else f"{protocols[0].lower()}-{port_or_file}", address, protocols)
+    name = before.strip() if named else socket_name(protocols[0].lower(), port_or_file)
+    socket = Socket(name, address, protocols)
     if socket.tls:
         _check_tls(socket, entry, variable)
     return socket
@@ -123,7 +121,7 @@ def _check_address(address: str, entry: str, variable: str) -> None:
 
 
 def _check_tls(socket: Socket, entry: str, variable: str) -> None:
-    """HAProxy takes fewer forms than varnishd, and its port names the files that belong to it."""
+    """Reject forms that only varnishd takes; the port also names the TLS terminator's files."""
     if not _TLS_ADDRESS.fullmatch(socket.address) or socket.port == 0:
         raise errors.BadSettings(
             f"{variable}: {entry!r} has no address and port for https; write name=address:port,https,"

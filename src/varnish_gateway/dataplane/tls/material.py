@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping
 
 from varnish_gateway import errors
 from varnish_gateway.dataplane.jsontext import read_json
+from varnish_gateway.emit.names import TLS as TLS_JSON
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import Tls, wire
-
-TLS_JSON = "tls.json"
 
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _NAMED_BY_CONTENT = re.compile(r"([0-9a-f]{16})(\.ca)?\.pem")

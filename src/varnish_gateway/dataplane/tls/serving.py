@@ -16,6 +16,7 @@ from pathlib import Path
 from varnish_gateway import errors
 from varnish_gateway.dataplane.events import Bus
 from varnish_gateway.dataplane.process.child import STOP_SECONDS
+from varnish_gateway.dataplane.process.ports import first_taken
 from varnish_gateway.dataplane.process.sockets import Socket
 from varnish_gateway.dataplane.tls import events, haproxy
 from varnish_gateway.dataplane.tls.admin import MOST_PAYLOAD, AdminSocket
@@ -23,7 +24,6 @@ from varnish_gateway.dataplane.tls.haproxy import Haproxy
 from varnish_gateway.dataplane.tls.machine import machine
 from varnish_gateway.dataplane.tls.plan import Plan, Steps, steps
 from varnish_gateway.dataplane.tls.store import Store
-from varnish_gateway.dataplane.varnish.supervisor import first_taken
 from varnish_gateway.emit.haproxy import CONFIG, DIRECTORY, admin_socket, config, crt_list, list_file, list_line
 
 

@@ -8,16 +8,15 @@ varnishd restarts its worker itself; ``start`` is sent only where it gave up.
 
 import asyncio
 import contextlib
-import errno
-import socket as networking
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from varnish_gateway import errors
 from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.ghost.loopback import get
-from varnish_gateway.dataplane.process.sockets import RELOAD_SOCKET, Socket, Sockets
+from varnish_gateway.dataplane.process.ports import first_taken, in_use
+from varnish_gateway.dataplane.process.sockets import Socket, Sockets
 from varnish_gateway.dataplane.process.workdir import Layout
 from varnish_gateway.dataplane.quarantine import Refused
 from varnish_gateway.dataplane.settings import Settings
@@ -25,6 +24,7 @@ from varnish_gateway.dataplane.tls.machine import account
 from varnish_gateway.dataplane.varnish.cli import Admin, CliError
 from varnish_gateway.dataplane.varnish.cli.answers import ListenAddress
 from varnish_gateway.dataplane.varnish.varnishd import Command, Varnishd, arguments, launch, refusal
+from varnish_gateway.ir.reserved import RELOAD_SOCKET
 
 CHILD_RETURN_SECONDS = 10.0
 COMPLAINT_SECONDS = 1.0
@@ -281,30 +281,3 @@ class Supervisor:
         self._deaths.append(reason)
         self._death.set()
         self._wake()
-
-
-def first_taken(sockets: Iterable[Socket]) -> errors.ChildExited | None:
-    """Return why a port can't be bound, before a running varnishd is given up for it."""
-    for socket, fault in faults_of(sockets):
-        return errors.ChildExited(f"socket {socket.name} on {socket.address}: {fault.strerror}")
-    return None
-
-
-def in_use(sockets: Iterable[Socket]) -> bool:
-    """Whether somebody listens where one of the sockets is to."""
-    return any(fault.errno == errno.EADDRINUSE for _, fault in faults_of(sockets))
-
-
-def faults_of(sockets: Iterable[Socket]) -> Iterator[tuple[Socket, OSError]]:
-    """Try to bind the ports; yield the sockets that can't be bound now, and why."""
-    for socket in sockets:
-        if socket.port == 0:
-            continue
-        host = socket.address.rpartition(":")[0].strip("[]")
-        family = networking.AF_INET6 if ":" in host else networking.AF_INET
-        with networking.socket(family, networking.SOCK_STREAM) as probe:
-            probe.setsockopt(networking.SOL_SOCKET, networking.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, socket.port))
-            except OSError as fault:
-                yield socket, fault

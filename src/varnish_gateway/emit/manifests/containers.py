@@ -8,8 +8,8 @@ from varnish_gateway.emit.manifests.infra import image
 from varnish_gateway.emit.manifests.metadata import Manifest
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
 from varnish_gateway.ir import Logging, pod
+from varnish_gateway.ir.reserved import HEALTH_PORT
 
-HEALTH_PORT = 8081
 RESOURCES = {"requests": {"cpu": "100m", "memory": "512Mi"}}
 LOG_RESOURCES = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 """An autoscaler reckons with what every container of a pod asks for."""

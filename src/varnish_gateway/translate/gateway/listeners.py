@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from varnish_gateway.api.gateway_networking import RouteGroupKind, RouteNamespaces
 from varnish_gateway.ir import ListenerStatus, RouteKind, wire
+from varnish_gateway.ir.reserved import socket_name
 from varnish_gateway.translate import hostnames
 from varnish_gateway.translate.conditions import Problem, conflicted, overlapping, positive, unprogrammed
 
@@ -97,7 +98,7 @@ def to_wire(listener: Listener) -> wire.Listener:
     """Return a served listener as ghost knows it. Listeners on one port share its socket."""
     return wire.Listener(
         name=listener.id,
-        socket=f"{listener.scheme}-{listener.port}",
+        socket=socket_name(listener.scheme, listener.port),
         port=listener.port,
         scheme=listener.scheme,
         hostname=listener.hostname,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from varnish_gateway import api, ir
+from varnish_gateway.ir.reserved import OWN_ARGUMENTS
 from varnish_gateway.translate.conditions import Problem
 from varnish_gateway.translate.gateway import pod_extras
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from varnish_gateway.api.varnish import ConfigMapRef, ParametersSpec
     from varnish_gateway.translate.incremental.view import View
 
-OWN_ARGUMENTS = ("-M", "-S", "-F", "-f", "-n")
-"""Arguments of varnishd that the chaperone sets itself."""
 LOGGING_MODES = ("varnishlog", "varnishlog-json", "varnishncsa")
 
 

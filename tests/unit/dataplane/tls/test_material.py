@@ -2,7 +2,8 @@ import pytest
 
 from varnish.tlslab import pair, tls
 from varnish_gateway import errors
-from varnish_gateway.dataplane.tls.material import TLS_JSON, read_ports, read_tls
+from varnish_gateway.dataplane.tls.material import read_ports, read_tls
+from varnish_gateway.emit.names import TLS as TLS_JSON
 from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.ir import Tls
 

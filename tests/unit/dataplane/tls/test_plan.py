@@ -2,8 +2,9 @@ import pytest
 
 from varnish.tlslab import both, pair, tls
 from varnish_gateway.dataplane.process.sockets import parse_listen
-from varnish_gateway.dataplane.tls.material import TLS_JSON, read_tls
+from varnish_gateway.dataplane.tls.material import read_tls
 from varnish_gateway.dataplane.tls.plan import Plan, Planner, steps
+from varnish_gateway.emit.names import TLS as TLS_JSON
 from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.ir import Tls
 

@@ -1,0 +1,117 @@
+"""Spread named values over shards, and change the number of shards rarely.
+
+In:   values by name, and the rules of one kind of shard.
+Out:  the members of every shard, and which shards a change touched.
+Pure. The number of shards is a power of two. It doubles when shards become too full and halves only
+when they are far from full, so a value that comes and goes at a boundary moves nothing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
+from zlib import crc32
+
+from msgspec import Struct
+
+V = TypeVar("V")
+
+
+class ShardRules(Struct, frozen=True, kw_only=True):
+    """How full shards become.
+
+    ``grow_above`` and ``shrink_below`` are values per shard on average. ``most_bytes`` limits a shard
+    that holds several values; None means that size doesn't count. With ``spare_first``, several shards
+    leave the first one without values.
+    """
+
+    grow_above: int
+    shrink_below: int
+    most_bytes: int | None = None
+    most_shards: int = 8192
+    spare_first: bool = False
+
+    def shard_of(self, name: str, shards: int) -> int:
+        """Return the shard that holds a name; readers and writers agree on it."""
+        if not self.spare_first:
+            return crc32(name.encode()) % shards
+        return 0 if shards == 1 else 1 + crc32(name.encode()) % (shards - 1)
+
+    def fitting(self, shards: int, values: int, size: int) -> int:
+        """Return how many shards hold that many values of that size together, starting from the present number."""
+        while values > self.grow_above * shards:
+            shards *= 2
+        while shards > 1 and values < self.shrink_below * shards and self._is_small(size, shards):
+            shards //= 2
+        return shards
+
+    def _is_small(self, size: int, shards: int) -> bool:
+        return self.most_bytes is None or size < self.most_bytes * shards // 8
+
+
+class ShardedMap(Generic[V]):
+    """Values by name. Start with the number of shards already in use, if any."""
+
+    def __init__(self, rules: ShardRules, shards: int = 1, *, size: Callable[[V], int] = lambda _: 0) -> None:
+        self._rules = rules
+        self._size = size
+        self._members: list[dict[str, V]] = [{} for _ in range(shards)]
+        self._sizes = [0] * shards
+        self._values = 0
+
+    def __len__(self) -> int:
+        """Return the number of shards."""
+        return len(self._members)
+
+    def __getitem__(self, shard: int) -> Mapping[str, V]:
+        return self._members[shard]
+
+    def update(self, values: Mapping[str, V | None]) -> set[int]:
+        """Replace values, None removes one; return the shards that changed, all of them after a resize."""
+        before = len(self)
+        touched = {shard for name, value in values.items() if (shard := self._put(name, value)) is not None}
+        self._fit(touched)
+        return touched if len(self) == before else set(range(len(self)))
+
+    def resize(self, shards: int) -> None:
+        """Use that many shards, or more if the values don't fit into them."""
+        self._spread(shards)
+        self._fit(range(shards))
+
+    def _put(self, name: str, value: V | None) -> int | None:
+        """Return the shard if its members changed."""
+        shard = self._rules.shard_of(name, len(self))
+        members = self._members[shard]
+        before = members.get(name)
+        if before == value:
+            return None
+        self._values += (value is not None) - (before is not None)
+        self._sizes[shard] += self._size_of(value) - self._size_of(before)
+        if value is None:
+            del members[name]
+        else:
+            members[name] = value
+        return shard
+
+    def _size_of(self, value: V | None) -> int:
+        return 0 if value is None else self._size(value)
+
+    def _fit(self, touched: Iterable[int]) -> None:
+        shards = self._rules.fitting(len(self), self._values, sum(self._sizes))
+        if shards != len(self):
+            self._spread(shards)
+            touched = range(shards)
+        while any(self._is_too_large(shard) for shard in touched) and len(self) < self._rules.most_shards:
+            self._spread(2 * len(self))
+            touched = range(len(self))
+
+    def _is_too_large(self, shard: int) -> bool:
+        most = self._rules.most_bytes
+        return most is not None and self._sizes[shard] > most and len(self._members[shard]) > 1
+
+    def _spread(self, shards: int) -> None:
+        former = self._members
+        self._members, self._sizes = [{} for _ in range(shards)], [0] * shards
+        for members in former:
+            for name, value in members.items():
+                shard = self._rules.shard_of(name, shards)
+                self._members[shard][name] = value
+                self._sizes[shard] += self._size(value)

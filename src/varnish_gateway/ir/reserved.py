@@ -1,0 +1,33 @@
+"""What a gateway reserves for itself: ports, socket names and arguments of varnishd.
+
+Translation rejects what would clash with these facts, manifests and VARNISH_LISTEN spell them out,
+and the data plane opens them. All of them read this module.
+"""
+
+RELOAD_PORT = 1969
+"""On loopback: ghost reloads its configuration, and reports its counters."""
+ADMIN_PORT = 6082
+"""On loopback: varnishd connects to the chaperone and takes commands."""
+HEALTH_PORT = 8081
+DASHBOARD_PORT = 9000
+RESERVED_PORTS = frozenset({RELOAD_PORT, ADMIN_PORT, HEALTH_PORT, DASHBOARD_PORT})
+"""Ports that no listener can have."""
+
+RELOAD_SOCKET = "ghost-reload"
+TLS_SCHEME = "https"
+
+OWN_ARGUMENTS = ("-M", "-S", "-F", "-f", "-n")
+"""Arguments of varnishd that the data plane sets itself. Users can't set them."""
+
+
+def socket_name(scheme: str, place: int | str) -> str:
+    """Return the name of the socket that serves a port.
+
+    ghost recognises by the name that TLS was terminated before varnishd.
+    """
+    return f"{scheme}-{place}"
+
+
+def proxy_socket(port: int) -> str:
+    """Return the file of the Unix socket that takes a port's requests from the TLS terminator."""
+    return f"{socket_name(TLS_SCHEME, port)}.sock"
