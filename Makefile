@@ -86,9 +86,9 @@ run: setup ## serve an example until Ctrl-C: make run EXAMPLE=canary, or the caf
 
 .PHONY: dev-cluster
 dev-cluster: setup build/binaries ## an API server to develop against, until Ctrl-C
-	@PYTHONPATH=src:tests $(BIN)/python -m apiserver
+	@PYTHONPATH=src:tools $(BIN)/python -m cluster.apiserver
 
-CLUSTER := PYTHONPATH=tests $(BIN)/python -m cluster
+CLUSTER := PYTHONPATH=tools $(BIN)/python -m cluster
 
 .PHONY: cluster-up
 cluster-up: $(VENV)/installed build/cluster ## a real cluster of one node; docs/contributing/cluster.md
@@ -150,7 +150,7 @@ images-test: setup images ## run the images as pods do, and the tests of varnish
 	@tools/install_packages.sh binutils iproute2 openssl
 	@$(BIN)/python tools/build_images.py --for-tests
 	unshare --net sh -c 'ip link set lo up && echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start && exec $(PYTEST) tests/images'
-	$(BIN)/python tests/images/programs.py $(PYTEST) tests/varnish
+	$(BIN)/python tests/support/images/programs.py $(PYTEST) tests/varnish
 
 .PHONY: soak
 soak: setup ## the long runs: 1,000 edits under load and their like

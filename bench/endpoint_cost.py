@@ -15,8 +15,8 @@ from pathlib import Path
 import lab
 from site_of_routes import WRITERS, Sightings
 
-from apiserver.chaperones import Chaperone, Gateway, pod_address
-from apiserver.cluster import Cluster
+from cluster.apiserver.server import Cluster
+from support.kube.chaperones import Chaperone, Gateway, pod_address
 from varnish_gateway.ir import wire
 from varnish_gateway.kube.client import Client
 

@@ -12,10 +12,10 @@ import statistics
 import sys
 from collections import Counter
 
-from cluster import objects
 from cluster.api import Api
-from cluster.lab import Lab
-from cluster.traffic import Target, probe
+from support.http.traffic import Target, probe
+from support.kube import cluster_objects as objects
+from support.kube.namespaces import Lab
 
 SHARE = 100
 

@@ -15,9 +15,10 @@ import lab
 import msgspec
 
 sys.path.insert(0, str(lab.ROOT / "tests"))
+sys.path.insert(0, str(lab.ROOT / "tools"))
 
-from apiserver.cluster import Cluster
-from apiserver.operators import Operator, gateway, gateway_class, route, service
+from cluster.apiserver.server import Cluster
+from support.kube.operators import Operator, gateway, gateway_class, route, service
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.resources import RESOURCES
 

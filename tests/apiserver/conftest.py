@@ -23,11 +23,11 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.chaperones import Gateway
-from apiserver.cluster import Cluster
-from apiserver.operatorlab import Lab
-from apiserver.operators import Operator, gateway_class, put
-from varnish.places import open_place
+from cluster.apiserver.server import Cluster
+from support.directories import open_place
+from support.kube.chaperones import Gateway
+from support.kube.operatorlab import Lab
+from support.kube.operators import Operator, gateway_class, put
 from varnish_gateway.kube.client import Client
 
 _turn = itertools.count(1)

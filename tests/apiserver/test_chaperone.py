@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from apiserver.chaperones import NAME, SECONDS, Chaperone, index, pod_address, routing
-from apiserver.cluster import Refused
-from varnish.origins import Origin
+from cluster.apiserver.server import Refused
+from support.http.origins import Origin
+from support.kube.chaperones import NAME, SECONDS, Chaperone, index, pod_address, routing
 from varnish_gateway.emit.names import INDEX, MAIN_VCL, ROUTING
 from varnish_gateway.emit.vcl import main_vcl
 

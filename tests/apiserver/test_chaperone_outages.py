@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from apiserver.chaperones import Chaperone, Gateway, pod_address, routing
-from varnish import talk
-from varnish.origins import Origin
-from varnish.waiting import until_async
+from support.http import client as http_client
+from support.http.origins import Origin
+from support.kube.chaperones import Chaperone, Gateway, pod_address, routing
+from support.waiting import until_async
 from varnish_gateway.emit.names import MAIN_VCL, ROUTING
 
 
@@ -178,7 +178,7 @@ async def test_a_drain_goes_unready_first_and_ends_when_nobody_is_connected(gate
     chaperone = Chaperone(gateway, gateway.grant(), place, **times)
     async with chaperone.running() as running:
         await chaperone.until_taken("one", "tea")
-        connection = talk.Connection(chaperone.port)
+        connection = http_client.Connection(chaperone.port)
         assert (await connection.ask("one")).taker == "tea"
         running.process.send_signal(signal.SIGTERM)
         said = await chaperone.until_served("status", 503)

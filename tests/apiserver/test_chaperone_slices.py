@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from apiserver.chaperones import Gateway
-from varnish.waiting import PATIENCE, until_async
+from support.kube.chaperones import Gateway
+from support.waiting import PATIENCE, until_async
 from varnish_gateway.chaperone.feeds import slices
 from varnish_gateway.chaperone.feeds.slices import SliceWatches
 from varnish_gateway.ir import wire

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.chaperones import NAME, Chaperone, pod_address
-from varnish import talk
-from varnish.origins import Origin
-from varnish.tlslab import certificate_of, pair, secure, tls
+from support.http import client as http_client
+from support.http.origins import Origin
+from support.kube.chaperones import NAME, Chaperone, pod_address
+from support.varnish.tlslab import certificate_of, pair, secure, tls
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.ir import Tls
@@ -40,7 +40,7 @@ async def test_certificates_come_change_and_go_with_the_secret(gateway, chaperon
     async with chaperone.running() as running:
         said = await chaperone.until_served("tls", hash_of(first))
         assert (said["status"], said["upToDate"], said["problems"]) == (200, True, [])
-        assert (await talk.ask(secure(port, "one"), "one")).taker == "tea"
+        assert (await http_client.ask(secure(port, "one"), "one")).taker == "tea"
 
         gateway.write_secret(second)
         await chaperone.until_served("tls", hash_of(second))
@@ -90,7 +90,7 @@ async def test_without_a_secret_plain_listeners_serve(gateway, chaperone):
         wanted = tls(chaperone.tls_port, (pair("one"), ["one"]))
         gateway.write_secret(wanted)
         await chaperone.until_served("tls", hash_of(wanted))
-        assert (await talk.ask(secure(chaperone.tls_port, "one"), "one")).taker == "tea"
+        assert (await http_client.ask(secure(chaperone.tls_port, "one"), "one")).taker == "tea"
 
 
 async def test_certificates_are_there_after_a_restart_without_an_api_server(gateway, chaperone):
@@ -105,4 +105,4 @@ async def test_certificates_are_there_after_a_restart_without_an_api_server(gate
     async with chaperone.running():
         said = await chaperone.until_served("tls", hash_of(wanted))
         assert said["status"] == 200
-        assert (await talk.ask(secure(chaperone.tls_port, "one"), "one")).taker == "tea"
+        assert (await http_client.ask(secure(chaperone.tls_port, "one"), "one")).taker == "tea"

@@ -1,6 +1,6 @@
 """The cluster for development can be disturbed by hand."""
 
-from apiserver import __main__ as development
+from cluster.apiserver import __main__ as development
 
 
 def test_it_is_installed_and_takes_commands(own_cluster, capsys, monkeypatch):

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from apiserver.cluster import Cluster
-from varnish.places import replace
-from varnish.waiting import until_async
+from cluster.apiserver.server import Cluster
+from support.directories import replace
+from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection, connection

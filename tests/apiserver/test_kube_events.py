@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from apiserver.cluster import Cluster
-from varnish.waiting import until_async
+from cluster.apiserver.server import Cluster
+from support.waiting import until_async
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.events import MOST_WAITING, PER_OBJECT, Recorder, Reference
 from varnish_gateway.kube.resources import RESOURCES

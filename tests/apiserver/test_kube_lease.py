@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from apiserver.cluster import Cluster
-from varnish.waiting import until_async
+from cluster.apiserver.server import Cluster
+from support.waiting import until_async
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.lease import Election
 from varnish_gateway.kube.resources import RESOURCES

@@ -6,9 +6,9 @@ import logging
 import msgspec
 import pytest
 
-from apiserver.cluster import Cluster
-from apiserver.reflecting import decode_thing, mirror
-from varnish.waiting import until_async
+from cluster.apiserver.server import Cluster
+from support.kube.reflecting import decode_thing, mirror
+from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.resources import RESOURCES

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from apiserver.cluster import Cluster, Refused
-from golden.shapes import INSTALLATION, documents, shape_of
+from cluster.apiserver.server import Cluster, Refused
+from support.builders.golden_shapes import INSTALLATION, documents, shape_of
 from varnish_gateway import api, ir
 from varnish_gateway.emit import manifests
 from varnish_gateway.emit.manifests import GatewayShape, Installation, covers

@@ -1,9 +1,9 @@
 """Very many routes at once."""
 
-from apiserver.crowds import create_all
-from apiserver.operators import Operator, gateway, gateway_class, path_of, put, route, service
-from apiserver.states import stored, translated
-from varnish.waiting import until
+from support.kube.crowds import create_all
+from support.kube.operators import Operator, gateway, gateway_class, path_of, put, route, service
+from support.kube.states import stored, translated
+from support.waiting import until
 
 ROUTES = 1000
 

@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from apiserver.convergence import assert_converged, assert_nothing_left_to_write
-from apiserver.mixture import FEW, Mixture
-from apiserver.operators import Operator
+from support.kube.convergence import assert_converged, assert_nothing_left_to_write
+from support.kube.mixture import FEW, Mixture
+from support.kube.operators import Operator
 
 CHANGES = 250
 SPELL = 30

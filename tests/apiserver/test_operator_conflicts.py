@@ -2,8 +2,8 @@
 
 import pytest
 
-from apiserver.operatorlab import Lab
-from apiserver.operators import Operator, gateway, gateway_class, put, route, service
+from support.kube.operatorlab import Lab
+from support.kube.operators import Operator, gateway, gateway_class, put, route, service
 from varnish_gateway.emit.names import GATEWAY_MANAGER, INFRA_HASH
 
 BAD_TOLERATION = {"tolerations": [{"key": "a", "operator": "Maybe"}]}

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from apiserver.cluster import Cluster
-from apiserver.operatorlab import Lab
-from apiserver.operators import GATEWAY_API, Operator, gateway, gateway_class, put, reference_grant, route, service
+from cluster.apiserver.server import Cluster
+from support.kube.operatorlab import Lab
+from support.kube.operators import GATEWAY_API, Operator, gateway, gateway_class, put, reference_grant, route, service
 from varnish_gateway.operator.observe.sources import OWNED
 
 FINALIZER = "gateway-exists-finalizer.gateway.networking.k8s.io"

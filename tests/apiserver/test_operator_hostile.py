@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.cluster import Cluster
-from apiserver.operatorlab import Lab
-from apiserver.operators import OURS, Operator, gateway, gateway_class, parameters, path_of, put, route, service
-from apiserver.reflecting import Mirror, decode_thing
-from varnish.waiting import until, until_async
+from cluster.apiserver.server import Cluster
+from support.kube.operatorlab import Lab
+from support.kube.operators import OURS, Operator, gateway, gateway_class, parameters, path_of, put, route, service
+from support.kube.reflecting import Mirror, decode_thing
+from support.waiting import until, until_async
 from varnish_gateway import errors, ir
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.cluster import Cluster
-from apiserver.operatorlab import Lab
-from apiserver.operators import Operator, gateway, gateway_class, put, route, service
+from cluster.apiserver.server import Cluster
+from support.kube.operatorlab import Lab
+from support.kube.operators import Operator, gateway, gateway_class, put, route, service
 
 VOLUME = {"name": "extra", "emptyDir": {}}
 MOUNT = {"name": "extra", "mountPath": "/extra"}

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.cluster import Cluster
-from apiserver.crowds import restore, twins
-from apiserver.operators import SYSTEM, Operator, gateway, gateway_class, path_of, put, route, service
-from apiserver.states import is_as_translated, listed, versions
-from varnish.waiting import until
+from cluster.apiserver.server import Cluster
+from support.kube.crowds import restore, twins
+from support.kube.operators import SYSTEM, Operator, gateway, gateway_class, path_of, put, route, service
+from support.kube.states import is_as_translated, listed, versions
+from support.waiting import until
 
 SHORT = {"LEASE_SECONDS": "3"}
 LONG = {"LEASE_SECONDS": "60"}

@@ -1,10 +1,10 @@
 """What the operator makes of ListenerSets."""
 
-from apiserver.operatorlab import Lab
-from apiserver.operators import Operator, gateway, gateway_class, listener_set, put, route, service
-from apiserver.pods import Pod
 from apiserver.test_operator_status import give_address
 from apiserver.test_operator_tls import certificate_names, certify, https, listener, sealed, until_listener
+from support.kube.operatorlab import Lab
+from support.kube.operators import Operator, gateway, gateway_class, listener_set, put, route, service
+from support.kube.pods import Pod
 
 OPEN = {"allowedListeners": {"namespaces": {"from": "Same"}}}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apiserver.operators import gateway, route, service
+from support.kube.operators import gateway, route, service
 
 INFRASTRUCTURE = {"labels": {"team": "tea"}, "annotations": {"example.com/cost": "42"}}
 

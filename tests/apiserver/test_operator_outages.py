@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.cluster import Cluster, crd_files
-from apiserver.convergence import assert_converged, assert_nothing_left_to_write
-from apiserver.mixture import Mixture
-from apiserver.operators import (
+from cluster.apiserver.server import Cluster, crd_files
+from support.kube.convergence import assert_converged, assert_nothing_left_to_write
+from support.kube.mixture import Mixture
+from support.kube.operators import (
     ACCOUNT,
     SYSTEM,
     Operator,
@@ -20,8 +20,8 @@ from apiserver.operators import (
     route,
     service,
 )
-from apiserver.states import is_as_translated, versions
-from varnish.waiting import until
+from support.kube.states import is_as_translated, versions
+from support.waiting import until
 
 CHANGES = 200
 WRITES_PER_CHANGE = 6

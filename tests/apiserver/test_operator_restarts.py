@@ -4,12 +4,22 @@ from pathlib import Path
 
 import yaml
 
-from apiserver.cluster import Cluster
-from apiserver.crowds import restore, twins
-from apiserver.mixture import user_vcl
-from apiserver.operators import Operator, gateway, gateway_class, listener_set, parameters, path_of, put, route, service
-from apiserver.states import is_as_translated, stored, translated, versions
-from varnish.waiting import until
+from cluster.apiserver.server import Cluster
+from support.kube.crowds import restore, twins
+from support.kube.mixture import user_vcl
+from support.kube.operators import (
+    Operator,
+    gateway,
+    gateway_class,
+    listener_set,
+    parameters,
+    path_of,
+    put,
+    route,
+    service,
+)
+from support.kube.states import is_as_translated, stored, translated, versions
+from support.waiting import until
 
 EVERYTHING = Path(__file__).parents[1] / "golden" / "manifests-everything" / "in.yaml"
 ROUTES = 5000

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from apiserver.cluster import Cluster
-from apiserver.operatorlab import Lab
-from apiserver.operators import OURS, gateway, gateway_class, reference_grant, route, service
+from cluster.apiserver.server import Cluster
+from support.kube.operatorlab import Lab
+from support.kube.operators import OURS, gateway, gateway_class, reference_grant, route, service
 from varnish_gateway.emit.names import endpoints_binding
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire

@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from apiserver.operatorlab import Lab
-from apiserver.operators import Operator, gateway, gateway_class, parameters, put, route, service
-from apiserver.pods import Pod
+from support.kube.operatorlab import Lab
+from support.kube.operators import Operator, gateway, gateway_class, parameters, put, route, service
+from support.kube.pods import Pod
 from varnish_gateway.translate.gateway.gateway_class import CLUSTER_FEATURES
 
 ADDRESS = "192.0.2.7"

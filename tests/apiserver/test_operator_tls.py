@@ -15,11 +15,11 @@ import msgspec
 import pytest
 from cryptography import x509
 
-import certificates
-from apiserver.operatorlab import Lab
-from apiserver.operators import GATEWAY_API, Document, Operator, gateway_class, put, route, service
-from apiserver.pods import Pod
 from apiserver.test_operator_status import give_address, is_programmed
+from support import certificates
+from support.kube.operatorlab import Lab
+from support.kube.operators import GATEWAY_API, Document, Operator, gateway_class, put, route, service
+from support.kube.pods import Pod
 from varnish_gateway.emit.manifests.containers import HEALTH_PORT
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from apiserver.cluster import Cluster, Document, Refused
-from apiserver.programs import BIN
+from cluster.apiserver.processes import BIN
+from cluster.apiserver.server import Cluster, Document, Refused
 from varnish_gateway.emit.manifests.objects import objects
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
 from varnish_gateway.ir import Logging, Parameters

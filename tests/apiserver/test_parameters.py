@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from apiserver.cluster import Cluster, Refused
+from cluster.apiserver.server import Cluster, Refused
 
 PATH = "/apis/gateway.varnish-software.com/v1alpha1/gatewayclassparameters"
 VOLUME = {"name": "v", "emptyDir": {}}

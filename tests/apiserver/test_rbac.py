@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from apiserver.cluster import ADMIN, Cluster, Document, Refused
+from cluster.apiserver.server import ADMIN, Cluster, Document, Refused
 from varnish_gateway.api import Key
 from varnish_gateway.emit.manifests.objects import bindings, objects
 from varnish_gateway.emit.manifests.secret import secret

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from apiserver.operators import gateway, gateway_class, listener_set, parameters, route
-from simulation.client import SimulatedClient
-from simulation.store import Store
+from support.kube.operators import gateway, gateway_class, listener_set, parameters, route
+from support.simulation.client import SimulatedClient
+from support.simulation.store import Store
 from varnish_gateway import errors
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.resources import RESOURCES

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster import layout, objects
+from cluster import layout
 from cluster.api import Api
-from cluster.lab import Lab
+from support.kube import cluster_objects as objects
+from support.kube.namespaces import Lab
 
 _turn = itertools.count(1)
 

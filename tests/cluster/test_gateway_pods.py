@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster import install, objects
+from cluster import install
 from cluster.api import Api
-from cluster.lab import Lab, until
-from cluster.traffic import Target, ask, probe, traffic
+from support.http.traffic import Target, ask, probe, traffic
+from support.kube import cluster_objects as objects
+from support.kube.namespaces import Lab, until
 
 PARAMETERS = "/apis/gateway.varnish-software.com/v1alpha1/gatewayclassparameters/two-replicas"
 CLASS = f"/apis/gateway.networking.k8s.io/v1/gatewayclasses/{install.CLASS}"

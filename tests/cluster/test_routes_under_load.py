@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from cluster import objects
-from cluster.lab import Lab
-from cluster.traffic import Target, probe, traffic
+from support.http.traffic import Target, probe, traffic
+from support.kube import cluster_objects as objects
+from support.kube.namespaces import Lab
 
 ROUTES = 500
 SWITCHES = 200

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 import yaml
 
-import certificates
+from support import certificates
 from varnish_gateway import api, ir
 from varnish_gateway._ghost import check_routing
 from varnish_gateway.ir import wire

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from golden.shapes import INSTALLATION, documents, shape_of
+from support.builders.golden_shapes import INSTALLATION, documents, shape_of
 from varnish_gateway import api, ir
 from varnish_gateway.emit import manifests
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from images.archive import Archive
-from images.containers import Image
+from support.images.archive import Archive
+from support.images.containers import Image
 from varnish.conftest import coffee, place, tea
 
 __all__ = ["coffee", "place", "tea"]

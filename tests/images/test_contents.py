@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from images.conftest import BUILT
-from images.containers import Container, Image
+from support.images.containers import Container, Image
 
 ROOT = BUILT.parents[1]
 LARGEST = {"operator": 190, "gateway": 330}

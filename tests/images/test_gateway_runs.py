@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from images.containers import Container, Image
-from varnish.chaperonelab import slice_document
-from varnish.origins import Origin
-from varnish.places import replace
-from varnish.talk import Answer, Client
-from varnish.waiting import until
+from support.directories import replace
+from support.http.client import Answer, Client
+from support.http.origins import Origin
+from support.images.containers import Container, Image
+from support.varnish.chaperonelab import slice_document
+from support.waiting import until
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import pod
 

@@ -10,7 +10,7 @@ documents   what operators work on, besides what tests/apiserver has
 turbulence  changes by chance
 runs        one run of a seed, and the report of a failure
 
-``python -m simulation`` makes many more runs: see __main__.py.
+``python -m support.simulation`` makes many more runs: see __main__.py.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from simulation.runs import processes
+from support.simulation.runs import processes
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ A seed that fails is run again by ``pytest tests/simulation -k seed-17-``.
 
 import pytest
 
-from simulation.runs import failure_of, fingerprint, processes
+from support.simulation.runs import failure_of, fingerprint, processes
 
 SEEDS = 120
 

@@ -8,12 +8,12 @@ import json
 
 import pytest
 
-from apiserver.operators import gateway, listener_set, route
-from simulation.client import answers_to
-from simulation.documents import BACKEND, HOME, OTHERS, OURS, STRANGERS, Document, basics, class_parameters, pod
-from simulation.operators import Operator, at_rest
-from simulation.store import Store, key_of
-from simulation.virtualtime import in_virtual_time
+from support.kube.operators import gateway, listener_set, route
+from support.simulation.client import answers_to
+from support.simulation.documents import BACKEND, HOME, OTHERS, OURS, STRANGERS, Document, basics, class_parameters, pod
+from support.simulation.operators import Operator, at_rest
+from support.simulation.store import Store, key_of
+from support.simulation.virtualtime import in_virtual_time
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit import routing as emitted

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from simulation.virtualtime import Deadlock, in_virtual_time, now, run
+from support.simulation.virtualtime import Deadlock, in_virtual_time, now, run
 
 
 @in_virtual_time

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from varnish.ghostlab import Config, Lab, backend, route, to
-from varnish.origins import Origin, Origins
-from varnish.places import open_place
-from varnish.scripted import Scripted
+from support.directories import open_place
+from support.http.origins import Origin, Origins
+from support.http.scripted import Scripted
+from support.varnish.ghostlab import Config, Lab, backend, route, to
 from varnish_gateway.ir import wire
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from varnish.caselab import Case, Lab, read_cases
-from varnish.places import open_place
-from varnish.talk import Request, over_http2
+from support.directories import open_place
+from support.http.client import Request, over_http2
+from support.varnish.caselab import Case, Lab, read_cases
 
 CASE_FILES = Path(__file__).with_name("cases")
 CONNECTIONS = CASE_FILES / "connections.yaml"

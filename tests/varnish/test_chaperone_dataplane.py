@@ -9,7 +9,9 @@ import time
 
 import pytest
 
-from varnish.chaperonelab import (
+from support.http.client import Request, over_http1
+from support.loopback import free_port
+from support.varnish.chaperonelab import (
     FREE_PORTS,
     ask,
     endpoints,
@@ -24,9 +26,7 @@ from varnish.chaperonelab import (
     until_heard,
     user_vcl,
 )
-from varnish.loopback import free_port
-from varnish.talk import Request, over_http1
-from varnish.waiting import until_async
+from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.dataplane import events, quarantine
 from varnish_gateway.dataplane.change import Change

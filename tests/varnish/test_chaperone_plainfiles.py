@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from varnish import talk
-from varnish.chaperonelab import ask, slice_document, until_answer, until_header
-from varnish.loopback import free_port
-from varnish.places import replace
-from varnish.processes import descendants, program
-from varnish.talk import Answer
-from varnish.tlslab import certificate_of, pair, secure
-from varnish.waiting import until_async
+from support.directories import replace
+from support.http import client as http_client
+from support.http.client import Answer
+from support.loopback import free_port
+from support.processes import descendants, program
+from support.varnish.chaperonelab import ask, slice_document, until_answer, until_header
+from support.varnish.tlslab import certificate_of, pair, secure
+from support.waiting import until_async
 from varnish_gateway.emit.vcl import main_vcl
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -74,7 +74,7 @@ class Chaperone:
         self.write(f"endpoints/{service}.yaml", yaml.safe_dump(slice_document(service, port)))
 
     async def get(self, path: str) -> Answer:
-        return await talk.ask(self.health, "localhost", path)
+        return await http_client.ask(self.health, "localhost", path)
 
     async def until_ready(self, status: int = 200) -> dict[str, object]:
         """Wait for this answer to /ready; return what it says."""
@@ -209,7 +209,7 @@ async def test_certificates_of_a_directory_follow_every_edit_and_haproxy_ends_wi
     chaperone.write("tls/tea.pem", pair("tea").content.decode())
     chaperone.write("tls/tls.json", tls_document(port, tea_pem="tea"))
     await until_certificate(port, pair("tea"))
-    assert (await talk.ask(secure(port), "tea")).origin == "tea"
+    assert (await http_client.ask(secure(port), "tea")).origin == "tea"
     chaperone.write("tls/tls.json", "{half")
     chaperone.write("tls/tea.pem", pair("tea", 1).content.decode())
     chaperone.write("tls/tls.json", tls_document(port, tea_pem="tea"))

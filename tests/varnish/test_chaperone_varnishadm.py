@@ -2,8 +2,8 @@
 
 import pytest
 
-from varnish.chaperonelab import must_serve, running
-from varnish.waiting import until_async
+from support.varnish.chaperonelab import must_serve, running
+from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.varnish.cli import CliError, Status

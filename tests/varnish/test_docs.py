@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from varnish.ghostlab import Config, Lab, backend, prefix, refusing_endpoint, route, to
+from support.varnish.ghostlab import Config, Lab, backend, prefix, refusing_endpoint, route, to
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import UserVcl
 

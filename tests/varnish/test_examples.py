@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from varnish.loopback import free_port
-from varnish.running import running
+from support.loopback import free_port
+from support.varnish.running import running
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from varnish import manifests
-from varnish.load import Taker, under_load
-from varnish.loopback import free_port
-from varnish.manifests import USER_VCL_CLASS, service, user_vcl
-from varnish.places import replace
-from varnish.processes import children, program, working_in
-from varnish.running import RunningGateway, running
-from varnish.talk import ask
-from varnish.waiting import until_async
+from support import manifests
+from support.directories import replace
+from support.http.client import ask
+from support.http.load import Taker, under_load
+from support.loopback import free_port
+from support.manifests import USER_VCL_CLASS, service, user_vcl
+from support.processes import children, program, working_in
+from support.varnish.running import RunningGateway, running
+from support.waiting import until_async
 
 HOST = "cafe.example.com"
 

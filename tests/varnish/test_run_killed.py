@@ -3,11 +3,11 @@
 import signal
 from pathlib import Path
 
-from varnish.loopback import free_port
-from varnish.manifests import gateway
-from varnish.processes import descendants
-from varnish.running import running
-from varnish.waiting import until_async
+from support.loopback import free_port
+from support.manifests import gateway
+from support.processes import descendants
+from support.varnish.running import running
+from support.waiting import until_async
 
 
 async def test_varnishd_ends_with_a_killed_gateway(place):

@@ -5,13 +5,13 @@ import contextlib
 import sys
 from pathlib import Path
 
-from varnish import talk
-from varnish.loopback import free_port
-from varnish.manifests import route, service
-from varnish.places import replace
-from varnish.running import running
-from varnish.tlslab import Pair, certificate_of, pair, secure
-from varnish.waiting import until_async
+from support.directories import replace
+from support.http import client as http_client
+from support.loopback import free_port
+from support.manifests import route, service
+from support.varnish.running import running
+from support.varnish.tlslab import Pair, certificate_of, pair, secure
+from support.waiting import until_async
 
 
 def https_gateway(http: int, https: int) -> str:
@@ -66,7 +66,7 @@ async def test_https_serves_and_follows_its_secret(place, origins):
     async with running(place) as gateway:
         await gateway.programmed()
         where = secure(https, "tea.example.com")
-        assert (await talk.ask(where, "tea.example.com")).origin == "tea"
+        assert (await http_client.ask(where, "tea.example.com")).origin == "tea"
         assert await certificate_of(https, "tea.example.com") == first.der
 
         replace(place / "secret.yaml", secret(second))
@@ -75,7 +75,7 @@ async def test_https_serves_and_follows_its_secret(place, origins):
         since = len(gateway.log)
         replace(place / "secret.yaml", secret(Pair(first.certificate, second.key)))
         await gateway.said(lambda record: "InvalidCertificateRef" in record["message"], since=since)
-        assert (await talk.ask(http, "tea.example.com")).origin == "tea"
+        assert (await http_client.ask(http, "tea.example.com")).origin == "tea"
         replace(place / "secret.yaml", secret(first))
         await until_certificate(https, first)
     told = str(gateway.log)

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from varnish import manifests
-from varnish.load import Load, Taker, under_load
-from varnish.loopback import free_port
-from varnish.manifests import USER_VCL_CLASS, service, user_vcl
-from varnish.origins import Origins
-from varnish.places import replace
-from varnish.processes import children, kilobytes, program
-from varnish.running import RunningGateway, running
-from varnish.talk import Connection
+from support import manifests
+from support.directories import replace
+from support.http.client import Connection
+from support.http.load import Load, Taker, under_load
+from support.http.origins import Origins
+from support.loopback import free_port
+from support.manifests import USER_VCL_CLASS, service, user_vcl
+from support.processes import children, kilobytes, program
+from support.varnish.running import RunningGateway, running
 
 SHORT, WHOLE = 60, 1000
 ROUTES = 20

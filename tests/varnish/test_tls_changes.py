@@ -8,11 +8,11 @@ import signal
 
 import pytest
 
-from varnish import talk
-from varnish.chaperonelab import ask, heard, must_serve, port_of, until_heard
-from varnish.load import under_load
-from varnish.loopback import free_port
-from varnish.tlslab import Pair, both, certificate_of, finish, https, make_pair, pair, secure, tls
+from support.http import client as http_client
+from support.http.load import under_load
+from support.loopback import free_port
+from support.varnish.chaperonelab import ask, heard, must_serve, port_of, until_heard
+from support.varnish.tlslab import Pair, both, certificate_of, finish, https, make_pair, pair, secure, tls
 from varnish_gateway import errors
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.tls import events
@@ -44,7 +44,7 @@ class Handshakes:
                 await asyncio.sleep(0.01)  # not a wait for anything: a gap is not to be hammered
 
     async def _once(self) -> None:
-        reader, writer = await talk.connect(self._where)
+        reader, writer = await http_client.connect(self._where)
         try:
             self.seen.append(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
             writer.write(b"GET / HTTP/1.1\r\nHost: tea\r\nConnection: close\r\n\r\n")

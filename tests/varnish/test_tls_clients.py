@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from varnish import talk
-from varnish.chaperonelab import must_serve, user_vcl
-from varnish.loopback import free_port
-from varnish.tlslab import authority, both, certificate_of, client_pair, https, pair, secure, tls
-from varnish.waiting import until
+from support.http import client as http_client
+from support.loopback import free_port
+from support.varnish.chaperonelab import must_serve, user_vcl
+from support.varnish.tlslab import authority, both, certificate_of, client_pair, https, pair, secure, tls
+from support.waiting import until
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.emit.haproxy import Bind, Clients, Machine, config, crt_list, default_slot
 
@@ -31,7 +31,7 @@ sub vcl_deliver {
 async def taker(port, **client):
     """Return who answers; a handshake that fails may show only when something is read."""
     try:
-        return (await talk.ask(secure(port, "tea", **client), "tea")).taker
+        return (await http_client.ask(secure(port, "tea", **client), "tea")).taker
     except ssl.SSLError:
         return 0
 
@@ -65,7 +65,7 @@ async def test_the_insecure_fallback_lets_everybody_in_and_tells_who_it_was(orig
         await must_serve(plane, Change(vcl=SHOWS))
         told = []
         for client in (client_pair("friends"), client_pair("strangers"), None):
-            answer = await talk.ask(secure(port, "tea", client=client), "tea")
+            answer = await http_client.ask(secure(port, "tea", client=client), "tea")
             told.append((answer.taker, answer.header("shown"), answer.header("verified") == "0"))
         assert told == [("tea", "true", True), ("tea", "true", False), ("tea", "false", True)]
 

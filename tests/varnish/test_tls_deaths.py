@@ -7,11 +7,11 @@ import socket
 
 import pytest
 
-from varnish.chaperonelab import FREE_PORTS, ask, heard, must_serve, port_of, routing, running, until_heard
-from varnish.loopback import free_port
-from varnish.processes import children, program
-from varnish.tlslab import both, certificate_of, https, pair, tls
-from varnish.waiting import until_async
+from support.loopback import free_port
+from support.processes import children, program
+from support.varnish.chaperonelab import FREE_PORTS, ask, heard, must_serve, port_of, routing, running, until_heard
+from support.varnish.tlslab import both, certificate_of, https, pair, tls
+from support.waiting import until_async
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.events import Fault
 from varnish_gateway.dataplane.tls import events, haproxy, terminator

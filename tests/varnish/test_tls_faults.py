@@ -12,13 +12,23 @@ import h2.connection
 import h2.errors
 import pytest
 
-from varnish import talk
-from varnish.chaperonelab import FREE_PORTS, ask, endpoints, heard, must_serve, port_of, routing, running, until_heard
-from varnish.load import under_load
-from varnish.loopback import free_port
-from varnish.processes import children, program, working_in
-from varnish.tlslab import both, certificate_of, finish, https, pair, secure, tls
-from varnish.waiting import until_async
+from support.http import client as http_client
+from support.http.load import under_load
+from support.loopback import free_port
+from support.processes import children, program, working_in
+from support.varnish.chaperonelab import (
+    FREE_PORTS,
+    ask,
+    endpoints,
+    heard,
+    must_serve,
+    port_of,
+    routing,
+    running,
+    until_heard,
+)
+from support.varnish.tlslab import both, certificate_of, finish, https, pair, secure, tls
+from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.dataplane import quarantine
 from varnish_gateway.dataplane.change import Change
@@ -89,7 +99,7 @@ async def test_a_port_that_is_taken_leaves_plain_listeners_and_is_tried_again(or
             taken.close()
             await until_async(lambda: plane.served.up_to_date, "everything is in force")
             assert plane.served.ready
-            assert (await talk.ask(secure(port), "tea")).taker == "tea"
+            assert (await http_client.ask(secure(port), "tea")).taker == "tea"
 
 
 async def test_while_varnishd_is_away_clients_are_told_so_at_once(serving):
@@ -112,7 +122,7 @@ async def test_slow_clients_do_not_starve_others(serving):
     plane, port = serving
     where = secure(port)
     slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
-    slow += [await talk.connect(where) for _ in range(100)]
+    slow += [await http_client.connect(where) for _ in range(100)]
     senders = [writer for _, writer in slow[200:]]
     drips = asyncio.create_task(_drip(senders))
     try:
@@ -165,7 +175,7 @@ async def _reset_forever(port):
     """Open streams and reset them at once, on one connection after another."""
     while True:
         with contextlib.suppress(ConnectionError, h2.exceptions.ProtocolError):
-            reader, writer = await talk.connect(secure(port, alpn=["h2"]))
+            reader, writer = await http_client.connect(secure(port, alpn=["h2"]))
             try:
                 await _reset_streams(reader, writer)
             finally:
@@ -193,7 +203,7 @@ async def _reset_streams(reader, writer):
 async def test_a_drain_lets_requests_finish_and_takes_no_new_connections(serving):
     plane, port = serving
     reader, writer = await begin_request(port)
-    idle = talk.Connection(secure(port))
+    idle = http_client.Connection(secure(port))
     assert (await idle.ask("tea")).taker == "tea"
     stopping = asyncio.create_task(plane.stop(10))
     await until_async(lambda: plane.front._is_ending, "the drain has begun")
@@ -240,7 +250,7 @@ async def test_what_is_older_than_too_many_reloads_is_ended(origins, monkeypatch
 
 
 async def begin_request(port):
-    reader, writer = await talk.connect(secure(port))
+    reader, writer = await http_client.connect(secure(port))
     writer.write(b"POST / HTTP/1.1\r\nHost: tea\r\nContent-Length: 4\r\n\r\nab")
     await writer.drain()
     return reader, writer

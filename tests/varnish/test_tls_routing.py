@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Iterator
 import msgspec
 import pytest
 
-from varnish import talk
-from varnish.chaperonelab import endpoints, must_serve, port_of
-from varnish.scripted import Scripted
-from varnish.talk import Request, over_http1, over_http2
+from support.http import client as http_client
+from support.http.client import Request, over_http1, over_http2
+from support.http.scripted import Scripted
+from support.varnish.chaperonelab import endpoints, must_serve, port_of
+from support.varnish.tlslab import https, pair, secure, tls
 from varnish.test_vmod_websocket import HANDSHAKE, echo
-from varnish.tlslab import https, pair, secure, tls
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.ir import wire
 
@@ -86,9 +86,9 @@ async def test_backends_are_told_the_scheme(gateway):
 
 async def test_websockets(gateway, socket_origin):
     port, _ = gateway
-    reader, writer = await talk.connect(secure(port, "a.two.org"))
+    reader, writer = await http_client.connect(secure(port, "a.two.org"))
     writer.write(HANDSHAKE.replace(b"example.com", b"a.two.org"))
-    async with asyncio.timeout(talk.SECONDS):
+    async with asyncio.timeout(http_client.SECONDS):
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 101 ")
         for message in (b"hello", b"x" * 100_000):

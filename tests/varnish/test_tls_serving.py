@@ -7,12 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from varnish import talk
-from varnish.chaperonelab import FREE_PORTS, ask, endpoints, heard, must_serve, port_of, routing, running, user_vcl
-from varnish.loopback import free_port
-from varnish.processes import program, working_in
-from varnish.talk import Request, over_http1, over_http2
-from varnish.tlslab import certificate_of, https, make_pair, pair, secure, tls
+from support.http import client as http_client
+from support.http.client import Request, over_http1, over_http2
+from support.loopback import free_port
+from support.processes import program, working_in
+from support.varnish.chaperonelab import (
+    FREE_PORTS,
+    ask,
+    endpoints,
+    heard,
+    must_serve,
+    port_of,
+    routing,
+    running,
+    user_vcl,
+)
+from support.varnish.tlslab import certificate_of, https, make_pair, pair, secure, tls
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.tls import events
 from varnish_gateway.emit.routing import content_hash
@@ -31,12 +41,12 @@ async def plane(origins):
 
 async def test_http1_and_http2_reach_the_origin(plane):
     plane, port = plane
-    answer = await talk.ask(secure(port), "tea")
+    answer = await http_client.ask(secure(port), "tea")
     assert (answer.status, answer.origin) == (200, "tea")
     request = Request(method="GET", target="/x", host="tea")
     answers = await over_http2(secure(port, alpn=["h2"]), [request] * 3)
     assert [answer.taker for answer in answers] == ["tea"] * 3
-    assert (await talk.ask(port_of(plane), "tea")).taker == "tea"
+    assert (await http_client.ask(port_of(plane), "tea")).taker == "tea"
 
 
 async def test_what_serves_is_told(plane):
@@ -74,7 +84,7 @@ async def test_of_several_certificates_for_a_name_the_clients_abilities_decide(o
     async with https(origins, (pair("default"), ["default"]), (rsa, ["tea"]), (elliptic, ["tea"])) as (_, port):
         only_rsa = secure(port, "tea", maximum=ssl.TLSVersion.TLSv1_2)
         only_rsa.context.set_ciphers("ECDHE-RSA-AES128-GCM-SHA256")
-        _, writer = await talk.connect(only_rsa)
+        _, writer = await http_client.connect(only_rsa)
         assert writer.get_extra_info("ssl_object").getpeercert(binary_form=True) == rsa.der
         writer.close()
         assert await certificate_of(port, "tea") == elliptic.der
@@ -88,14 +98,14 @@ async def test_old_versions_of_tls_are_refused(plane, version):
         client = secure(port, minimum=old, maximum=old)
     client.context.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.raises(ssl.SSLError, match=r"(?i)protocol version|alert"):
-        await talk.connect(client)
+        await http_client.connect(client)
 
 
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 async def test_new_versions_of_tls_are_taken(plane, version):
     _, port = plane
     wanted = ssl.TLSVersion[version]
-    assert (await talk.ask(secure(port, minimum=wanted, maximum=wanted), "tea")).taker == "tea"
+    assert (await http_client.ask(secure(port, minimum=wanted, maximum=wanted), "tea")).taker == "tea"
 
 
 @pytest.mark.parametrize("ciphers", ["AES128-SHA", "ECDHE-ECDSA-AES128-SHA", "DHE-RSA-AES128-GCM-SHA256"])
@@ -104,7 +114,7 @@ async def test_weak_ciphers_are_refused(plane, ciphers):
     client = secure(port, maximum=ssl.TLSVersion.TLSv1_2)
     client.context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
     with pytest.raises(ssl.SSLError, match=r"(?i)handshake failure"):
-        await talk.connect(client)
+        await http_client.connect(client)
 
 
 async def test_varnishd_knows_client_server_name_and_port(origins):
@@ -122,7 +132,7 @@ sub vcl_deliver {
     async with https(origins) as (plane, port):
         await must_serve(plane, Change(vcl=vcl))
         for answer in (
-            await talk.ask(secure(port, "tea"), "tea"),
+            await http_client.ask(secure(port, "tea"), "tea"),
             *await over_http2(secure(port, "tea", alpn=["h2"]), [Request(method="GET", target="/", host="tea")]),
         ):
             told = [answer.header(name) for name in ("client", "socket", "authority", "tls", "port")]
@@ -200,7 +210,7 @@ async def test_without_certificates_no_haproxy_runs_and_plain_sockets_serve(orig
         assert not haproxies(plane)
 
         await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]))))
-        assert (await talk.ask(secure(port), "tea")).taker == "tea"
+        assert (await http_client.ask(secure(port), "tea")).taker == "tea"
         await must_serve(plane, Change(tls=Tls()))
         assert not haproxies(plane)
         assert (await ask(port_of(plane))).taker == "tea"

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from varnish.ghostlab import CACHE_EVERYTHING, Config, backend, prefix, route, to
-from varnish.scripted import Scripted, answer, trickle
+from support.http.scripted import Scripted, answer, trickle
+from support.varnish.ghostlab import CACHE_EVERYTHING, Config, backend, prefix, route, to
 from varnish_gateway.ir import wire
 
 SHORT = """

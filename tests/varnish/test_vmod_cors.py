@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from varnish.ghostlab import CACHE_EVERYTHING, Config, Lab, backend, prefix, route, to
-from varnish.origins import Origin
-from varnish.talk import Answer, Request, over_http2
+from support.http.client import Answer, Request, over_http2
+from support.http.origins import Origin
+from support.varnish.ghostlab import CACHE_EVERYTHING, Config, Lab, backend, prefix, route, to
 from varnish_gateway.ir import wire
 
 SOME = wire.Cors(

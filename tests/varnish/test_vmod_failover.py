@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from varnish.ghostlab import Config, Lab, backend, refusing_endpoint, route, to
-from varnish.origins import Origin
+from support.http.origins import Origin
+from support.varnish.ghostlab import Config, Lab, backend, refusing_endpoint, route, to
 from varnish_gateway.ir import wire
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from varnish.ghostlab import ROOT, Config, Lab, backend, prefix, route, to
-from varnish.waiting import until
+from support.varnish.ghostlab import ROOT, Config, Lab, backend, prefix, route, to
+from support.waiting import until
 from varnish_gateway.ir import wire
 
 PANICKING = Path(os.environ.get("GHOST_VMOD_PANIC", ROOT / "build" / "libvmod_ghost_panic.so"))

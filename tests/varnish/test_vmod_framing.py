@@ -8,8 +8,8 @@ import h2.connection
 import h2.events
 import pytest
 
-from varnish.ghostlab import Config, Lab, backend, route, to
-from varnish.scripted import Scripted, answer
+from support.http.scripted import Scripted, answer
+from support.varnish.ghostlab import Config, Lab, backend, route, to
 from varnish_gateway.ir import wire
 
 FIVE_MORE = wire.Filters(

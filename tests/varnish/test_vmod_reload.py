@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from varnish import processes
-from varnish.ghostlab import (
+from support import processes
+from support.http.client import Answer
+from support.http.origins import Origin
+from support.varnish.ghostlab import (
     CACHE_EVERYTHING,
     POSTAMBLE,
     PREAMBLE,
@@ -24,9 +26,7 @@ from varnish.ghostlab import (
     route,
     to,
 )
-from varnish.origins import Origin
-from varnish.talk import Answer
-from varnish.waiting import until
+from support.waiting import until
 from varnish_gateway.ir import wire
 
 RELOADS = int(os.environ.get("GHOST_RELOADS", "100"))

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from varnish.ghostlab import CACHE_EVERYTHING, Config, Lab, backend, prefix, refusing_endpoint, route, to
-from varnish.scripted import Scripted, Step, answer, close, late, reset, silence, trickle
-from varnish.talk import Request, over_http2
-from varnish.waiting import until
+from support.http.client import Request, over_http2
+from support.http.scripted import Scripted, Step, answer, close, late, reset, silence, trickle
+from support.varnish.ghostlab import CACHE_EVERYTHING, Config, Lab, backend, prefix, refusing_endpoint, route, to
+from support.waiting import until
 from varnish_gateway.ir import wire
 
 ERRORS = (500, 502, 503, 504)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from varnish.ghostlab import Config, Lab, backend, prefix, route, to
-from varnish.origins import Origin
+from support.http.origins import Origin
+from support.varnish.ghostlab import Config, Lab, backend, prefix, route, to
 from varnish_gateway.ir import wire
 
 HTTPS = wire.Listener(name="tls", socket="https-8443", port=8443, scheme="https", hostname="*.example.com")

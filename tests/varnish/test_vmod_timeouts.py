@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from varnish.ghostlab import Lab, black_hole, refusing_endpoint
-from varnish.scripted import Scripted, answer, close, late, silence, trickle
-from varnish.talk import Answer, Request, over_http2
-from varnish.waiting import until
+from support.http.client import Answer, Request, over_http2
+from support.http.scripted import Scripted, answer, close, late, silence, trickle
+from support.varnish.ghostlab import Lab, black_hole, refusing_endpoint
+from support.waiting import until
 from varnish_gateway.ir import wire
 
 SOON = 5.0

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from varnish.ghostlab import CACHE_EVERYTHING, HTTP_80, Config, Lab, backend, prefix, route, to
-from varnish.talk import Answer, Request, over_http1, over_http2, proxied
+from support.http.client import Answer, Request, over_http1, over_http2, proxied
+from support.varnish.ghostlab import CACHE_EVERYTHING, HTTP_80, Config, Lab, backend, prefix, route, to
 from varnish_gateway.ir import wire
 
 SOCKET = "https-443"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from varnish.ghostlab import CACHE_EVERYTHING, PREAMBLE, Config, Lab, VarnishError, backend, prefix, route, to
+from support.varnish.ghostlab import CACHE_EVERYTHING, PREAMBLE, Config, Lab, VarnishError, backend, prefix, route, to
 from varnish_gateway.ir import wire
 
 CANARY = wire.Match(headers=(wire.ValueMatch(name="x-canary", value="1"),))

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from varnish.ghostlab import Config, Lab, backend, prefix, refusing_endpoint, route, to
-from varnish.scripted import Scripted, answer
-from varnish.talk import Request, over_http2, proxied
+from support.http.client import Request, over_http2, proxied
+from support.http.scripted import Scripted, answer
+from support.varnish.ghostlab import Config, Lab, backend, prefix, refusing_endpoint, route, to
 from varnish_gateway.ir import wire
 
 HANDSHAKE = (

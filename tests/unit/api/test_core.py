@@ -1,4 +1,4 @@
-from unit.translate.objects import obj, service
+from support.builders.objects import obj, service
 
 
 def test_a_service_is_of_type_cluster_ip_unless_it_says_otherwise():

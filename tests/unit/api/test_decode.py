@@ -1,7 +1,7 @@
 import pytest
 import yaml
 
-from unit.translate.objects import document
+from support.builders.objects import document
 from varnish_gateway import api, errors
 
 MINIMAL = {

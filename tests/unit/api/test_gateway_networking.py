@@ -1,4 +1,4 @@
-from unit.translate.objects import gateway, grant, obj, route
+from support.builders.objects import gateway, grant, obj, route
 
 
 def test_defaults_of_a_listener():

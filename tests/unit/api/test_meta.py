@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.objects import obj
+from support.builders.objects import obj
 from varnish_gateway.api import Key, key_of
 
 

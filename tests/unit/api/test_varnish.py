@@ -1,4 +1,4 @@
-from unit.translate.objects import VARNISH_API, obj
+from support.builders.objects import VARNISH_API, obj
 
 
 def test_user_vcl_is_under_user_vcl_unless_it_says_otherwise():

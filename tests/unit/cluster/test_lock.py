@@ -9,7 +9,7 @@ import pytest
 
 from cluster import lock
 
-TESTS = Path(__file__).parents[2]
+TOOLS = Path(__file__).parents[3] / "tools"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_killed_holder_holds_nothing(path):
         "import sys; from pathlib import Path; from cluster import lock;"
         "held = lock.acquire(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    environment = {**os.environ, "PYTHONPATH": str(TOOLS)}
     with subprocess.Popen(
         [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     ) as holder:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from unit.kube.scripted import Scripted, talking_to
+from support.kube.scripted import Scripted, talking_to
 from varnish_gateway import errors
 from varnish_gateway.kube import client as client_module
 from varnish_gateway.kube.resources import RESOURCES

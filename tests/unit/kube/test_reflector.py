@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 import pytest
 
-from unit.kube.scripted import Scripted, talking_to
-from varnish.waiting import until_async
+from support.kube.scripted import Scripted, talking_to
+from support.waiting import until_async
 from varnish_gateway.api import Key
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.reflector import Reflector

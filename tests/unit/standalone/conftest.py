@@ -2,7 +2,7 @@
 
 import pytest
 
-from unit.standalone.watching import PATIENCE
+from support.watching import PATIENCE
 from varnish_gateway.standalone.watch import Watcher
 
 

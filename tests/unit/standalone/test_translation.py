@@ -1,6 +1,6 @@
 """Files translated once."""
 
-from varnish.manifests import USER_VCL_CLASS, gateway, user_vcl
+from support.manifests import USER_VCL_CLASS, gateway, user_vcl
 from varnish_gateway.api import Key
 from varnish_gateway.standalone.translation import translate_files
 

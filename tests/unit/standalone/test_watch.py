@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.standalone.watching import PATIENCE, changed, is_quiet, replace, write
+from support.watching import PATIENCE, changed, is_quiet, replace, write
 from varnish_gateway.standalone.tree import Tree, scan
 from varnish_gateway.standalone.watch import ABSENCE, SETTLE, Watcher
 

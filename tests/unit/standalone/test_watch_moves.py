@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from asyncinotify import Inotify, Mask, Watch
 
-from unit.standalone.watching import PATIENCE, changed, is_quiet, replace, write
+from support.watching import PATIENCE, changed, is_quiet, replace, write
 from varnish_gateway.standalone.watch import ABSENCE, SETTLE, Watcher
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.objects import GATEWAY_API, grant, obj, view_of
+from support.builders.objects import GATEWAY_API, grant, obj, view_of
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.translate.grants import Owner, granted

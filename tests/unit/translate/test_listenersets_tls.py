@@ -1,6 +1,6 @@
 """Certificates of ListenerSets: resolved for the ListenerSet itself, served with those of the Gateway."""
 
-from unit.translate.objects import certificate, gateway, https, keyed, listener_set, obj, route, secret_grant, service
+from support.builders.objects import certificate, gateway, https, keyed, listener_set, obj, route, secret_grant, service
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator

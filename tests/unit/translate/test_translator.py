@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from msgspec import UNSET
 
-from unit.translate.objects import VARNISH_API, gateway, grant, keyed, obj, route, service
+from support.builders.objects import VARNISH_API, gateway, grant, keyed, obj, route, service
 from varnish_gateway import ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from unit.emit.manifests.shapes import INSTALLATION, LISTENER, parameters, shape
+from support.builders.shapes import INSTALLATION, LISTENER, parameters, shape
 from varnish_gateway.api import Key
 from varnish_gateway.api.varnish import ParametersSpec
 from varnish_gateway.emit.manifests import GatewayShape, Installation, infra_hash, objects

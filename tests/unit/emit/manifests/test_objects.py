@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from unit.emit.manifests.shapes import INSTALLATION, LISTENER, parameters, shape
+from support.builders.shapes import INSTALLATION, LISTENER, parameters, shape
 from varnish_gateway.api import Key
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape, bindings, objects

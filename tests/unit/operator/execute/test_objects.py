@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from unit.operator.plans import plan
+from support.builders.plans import plan
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.kube.metrics import Metrics

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from unit.operator.plans import plan, routes
+from support.builders.plans import plan, routes
 from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.kube.metrics import Metrics

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
-from varnish.waiting import until_async
+from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.operator.execute.queue import Queue

@@ -4,7 +4,7 @@ from base64 import b64decode
 
 import msgspec
 
-from unit.operator.plans import LISTENERS, gateway, plan
+from support.builders.plans import LISTENERS, gateway, plan
 from varnish_gateway.api import Key
 from varnish_gateway.emit import manifests
 from varnish_gateway.emit.manifests import Installation

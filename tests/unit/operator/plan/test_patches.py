@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unit.operator.plans import plan, route, routes
+from support.builders.plans import plan, route, routes
 from varnish_gateway.api import Key
 from varnish_gateway.chaperone.feeds.shards import Shelf, read_index, read_patches, read_shard
 from varnish_gateway.ir import GatewayDelta, wire

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from unit.operator.plans import plan
+from support.builders.plans import plan
 from varnish_gateway.api import Key
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.operator.observe.pods import Report

@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.objects import gateway
+from support.builders.objects import gateway
 from varnish_gateway import ir
 from varnish_gateway.translate.gateway.addresses import unsupported, unusable
 from varnish_gateway.translate.options import Options

@@ -1,4 +1,4 @@
-from unit.translate.objects import VARNISH_API, obj, view_of
+from support.builders.objects import VARNISH_API, obj, view_of
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate.gateway.gateway_class import CLUSTER_FEATURES, FEATURES, Class, translate_class

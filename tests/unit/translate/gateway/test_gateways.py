@@ -1,4 +1,4 @@
-from unit.translate.objects import gateway, keyed, obj
+from support.builders.objects import gateway, keyed, obj
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator

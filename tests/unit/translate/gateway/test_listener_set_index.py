@@ -1,4 +1,4 @@
-from unit.translate.objects import listener_set, obj
+from support.builders.objects import listener_set, obj
 from varnish_gateway.api import Key
 from varnish_gateway.translate.gateway.listener_set_index import ListenerSetIndex
 

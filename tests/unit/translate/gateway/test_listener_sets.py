@@ -5,7 +5,7 @@ import time
 import pytest
 from msgspec import UNSET
 
-from unit.translate.objects import gateway, keyed, listener_set, obj, route, service
+from support.builders.objects import gateway, keyed, listener_set, obj, route, service
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator

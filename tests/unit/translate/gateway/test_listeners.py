@@ -1,7 +1,7 @@
 import pytest
 from msgspec import structs
 
-from unit.translate.objects import gateway
+from support.builders.objects import gateway
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem
 from varnish_gateway.translate.gateway.listeners import HTTP_ROUTE, Listener, judge, refuse, status_of, to_wire

@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.objects import obj, view_of
+from support.builders.objects import obj, view_of
 from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import RouteNamespaces
 from varnish_gateway.api.meta import LabelSelector, SelectorRequirement

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unit.translate.objects import certificate, gateway, https, keyed, listener_set
+from support.builders.objects import certificate, gateway, https, keyed, listener_set
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator
 from varnish_gateway.translate.hostnames import wider

@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.objects import VARNISH_API, obj, view_of
+from support.builders.objects import VARNISH_API, obj, view_of
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate.gateway.parameters import Configured, read

@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.objects import VARNISH_API, obj
+from support.builders.objects import VARNISH_API, obj
 from varnish_gateway.translate.gateway.pod_extras import clash
 
 VOLUME = {"name": "data", "emptyDir": {}}

@@ -1,4 +1,4 @@
-from unit.translate.objects import gateway, keyed, listener_set
+from support.builders.objects import gateway, keyed, listener_set
 from varnish_gateway import ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator, with_parent_programmed, with_programmed

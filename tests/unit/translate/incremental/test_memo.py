@@ -1,4 +1,4 @@
-from unit.translate.objects import route, service, store_of
+from support.builders.objects import route, service, store_of
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.translate.incremental.memo import Layer

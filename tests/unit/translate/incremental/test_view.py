@@ -1,4 +1,4 @@
-from unit.translate.objects import grant, obj, service, store_of, view_of
+from support.builders.objects import grant, obj, service, store_of, view_of
 from varnish_gateway import api
 from varnish_gateway.api import Key
 

@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.objects import gateway, keyed, route, view_of
+from support.builders.objects import gateway, keyed, route, view_of
 from varnish_gateway.translate import Translator
 from varnish_gateway.translate.conditions import Problem
 from varnish_gateway.translate.route.attachment import attach

@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.objects import grant, service, view_of
+from support.builders.objects import grant, service, view_of
 from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import BackendRef
 from varnish_gateway.ir import wire

@@ -1,4 +1,4 @@
-from unit.translate.objects import gateway, keyed, obj, route, service
+from support.builders.objects import gateway, keyed, obj, route, service
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.ir import wire

@@ -1,4 +1,4 @@
-from unit.translate.objects import route, service, view_of
+from support.builders.objects import route, service, view_of
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.route.rules import Rules, translate_rules
 

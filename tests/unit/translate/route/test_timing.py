@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from unit.translate.objects import route
+from support.builders.objects import route
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.route.timing import NOTHING, Timing, translate_timing
 

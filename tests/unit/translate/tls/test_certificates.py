@@ -4,8 +4,8 @@ from base64 import b64encode
 
 import pytest
 
-from certificates import authority, secret
-from unit.translate.objects import certificate, obj, secret_grant, view_of
+from support.builders.objects import certificate, obj, secret_grant, view_of
+from support.certificates import authority, secret
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import ListenerTls, ObjectReference

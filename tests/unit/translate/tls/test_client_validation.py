@@ -2,8 +2,8 @@
 
 import pytest
 
-from certificates import authority, config_map, pem
-from unit.translate.objects import secret_grant, view_of
+from support.builders.objects import secret_grant, view_of
+from support.certificates import authority, config_map, pem
 from varnish_gateway import api
 from varnish_gateway.api.gateway_networking import Frontend, FrontendValidation, ObjectReference
 from varnish_gateway.translate.grants import Owner

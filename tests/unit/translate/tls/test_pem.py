@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certificates import Issued, authority, curve_key, issued, pem, private_pem, rsa_key
+from support.certificates import Issued, authority, curve_key, issued, pem, private_pem, rsa_key
 from varnish_gateway.translate.tls.pem import AUTHORITY_BYTES, CERTIFICATE_BYTES, File, authorities, certificate, named
 
 ROOT = authority("root")

@@ -1,7 +1,7 @@
 """Listeners with TLS: what they serve it with, and that one without takes no other down."""
 
-import certificates
-from unit.translate.objects import certificate, gateway, https, keyed, obj, route, secret_grant, service
+from support import certificates
+from support.builders.objects import certificate, gateway, https, keyed, obj, route, secret_grant, service
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.ir import wire

@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.objects import route
+from support.builders.objects import route
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.route.filters.filters import (
     NOTHING,

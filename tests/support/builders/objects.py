@@ -1,0 +1,99 @@
+"""Objects for tests, in few words."""
+
+from support import certificates
+from varnish_gateway import api
+from varnish_gateway.translate.incremental.view import Store, View
+
+GATEWAY_API = "gateway.networking.k8s.io"
+VARNISH_API = "gateway.varnish-software.com"
+
+
+def document(kind: str, name: str, namespace: str | None = None, *, group: str = GATEWAY_API, **fields) -> dict:
+    """Return a plain document; ``metadata`` in fields is added to its name."""
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {}) | fields.pop("metadata", {})
+    version = "v1alpha1" if group == VARNISH_API else "v1"
+    return {"apiVersion": f"{group}/{version}".lstrip("/"), "kind": kind, "metadata": metadata} | fields
+
+
+def obj(kind: str, name: str, namespace: str | None = None, **fields) -> api.Object:
+    return api.decode(document(kind, name, namespace, **fields))
+
+
+def gateway(name: str = "gw", *listeners: dict, metadata: dict | None = None, **spec) -> api.Gateway:
+    wanted = listeners or ({"name": "http", "port": 80, "protocol": "HTTP"},)
+    return obj(
+        "Gateway",
+        name,
+        "default",
+        metadata=metadata or {},
+        spec={"gatewayClassName": "varnish", "listeners": wanted} | spec,
+    )
+
+
+def listener_set(
+    name: str = "set", *listeners: dict, namespace: str = "default", metadata: dict | None = None, parent: str = "gw"
+) -> api.ListenerSet:
+    wanted = listeners or ({"name": "http", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com"},)
+    spec = {"parentRef": {"name": parent, "namespace": "default"}, "listeners": wanted}
+    return obj("ListenerSet", name, namespace, metadata=metadata or {}, spec=spec)
+
+
+def route(name: str = "web", namespace: str = "default", *, metadata: dict | None = None, **spec) -> api.HTTPRoute:
+    wanted = {
+        "parentRefs": [{"name": "gw", "namespace": "default"}],
+        "rules": [{"backendRefs": [{"name": "web", "port": 80}]}],
+    }
+    return obj("HTTPRoute", name, namespace, metadata=metadata or {}, spec=wanted | spec)
+
+
+def service(name: str = "web", namespace: str = "default", **spec) -> api.Service:
+    return obj("Service", name, namespace, group="", spec={"ports": [{"name": "http", "port": 80}]} | spec)
+
+
+def grant(namespace: str, name: str = "grant", *, source: str = "default", **target) -> api.ReferenceGrant:
+    return obj(
+        "ReferenceGrant",
+        name,
+        namespace,
+        spec={
+            "from": [{"group": GATEWAY_API, "kind": "HTTPRoute", "namespace": source}],
+            "to": [{"group": "", "kind": "Service"} | target],
+        },
+    )
+
+
+def certificate(name: str = "cert", namespace: str = "default", *, host: str = "www.example.com") -> api.Secret:
+    """Return a Secret with a certificate for a host."""
+    return api.decode(certificates.authority("root").issue(host).secret(namespace, name))
+
+
+def secret_grant(
+    namespace: str, name: str = "grant", *, source: str = "default", kind: str = "Secret", owner: str = "Gateway"
+) -> api.Object:
+    """Let Gateways, or other owners, of a namespace use the Secrets, or other objects, of another."""
+    spec = {
+        "from": [{"group": GATEWAY_API, "kind": owner, "namespace": source}],
+        "to": [{"group": "", "kind": kind}],
+    }
+    return obj("ReferenceGrant", name, namespace, spec=spec)
+
+
+def https(name: str = "https", *refs: str | dict, port: int = 443, **fields) -> dict:
+    """Return a listener with certificates by name."""
+    named = [{"name": ref} if isinstance(ref, str) else ref for ref in refs or ("cert",)]
+    return {"name": name, "port": port, "protocol": "HTTPS", "tls": {"certificateRefs": named}} | fields
+
+
+def keyed(*objects: api.Object) -> dict[api.Key, api.Object]:
+    return {api.key_of(each): each for each in objects}
+
+
+def store_of(*objects: api.Object) -> Store:
+    store = Store()
+    for key, each in keyed(*objects).items():
+        list(store.put(key, each))
+    return store
+
+
+def view_of(*objects: api.Object) -> View:
+    return View(store_of(*objects))

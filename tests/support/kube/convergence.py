@@ -1,0 +1,25 @@
+"""Whether an operator has done all that there was to do."""
+
+from pathlib import Path
+
+from cluster.apiserver.server import Cluster
+from support.kube.operators import Operator
+from support.kube.states import is_as_translated, stored, translated, versions
+from support.waiting import until
+
+
+def assert_converged(cluster: Cluster, class_name: str, operator: Operator) -> None:
+    """Wait until what is stored is what a translation from scratch says; show the difference if it never is."""
+    try:
+        until(lambda: is_as_translated(cluster, class_name), "what is stored is what is translated", 30)
+    except AssertionError:
+        assert stored(cluster, class_name) == translated(cluster, class_name), operator.last_words()
+    operator.at_rest()
+
+
+def assert_nothing_left_to_write(cluster: Cluster, class_name: str, directory: Path, operators: list[Operator]) -> None:
+    before = versions(cluster)
+    operators.append(Operator(cluster, directory, class_name=class_name, name="fresh").start())
+    assert operators[-1].at_rest().writes() == {}
+    assert versions(cluster) == before
+    operators[-1].stop()

@@ -1,0 +1,255 @@
+"""``vgw operator`` as in its pod: a process of its own, under its own ServiceAccount.
+
+In:   a cluster.
+Out:  operators, each for a GatewayClass of its own so that tests share a cluster, and the
+      Gateways, routes and Services that they work on. Nothing but what deploy/ grants lets an
+      operator read or write.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cluster.apiserver.processes import steady_port
+from cluster.apiserver.server import Cluster
+from support.waiting import until
+
+ROOT = Path(__file__).parents[3]
+SYSTEM = "varnish-gateway-system"
+ACCOUNT = "varnish-gateway-operator"
+GATEWAY_API = "gateway.networking.k8s.io/v1"
+OURS = "varnish-software.com/gateway"
+GRANTED = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+Document = dict[str, Any]
+
+
+def grant(cluster: Cluster, class_name: str = "varnish") -> str:
+    """Make the operator's ServiceAccount with what deploy/ gives it; return its token."""
+    if not cluster.exists(f"/api/v1/namespaces/{SYSTEM}"):
+        cluster.create_namespace(SYSTEM)
+    for file in ("01-operator.yaml", "02-chaperone-rbac.yaml"):
+        text = (ROOT / "deploy" / file).read_text().replace(f"{ACCOUNT}-varnish", f"{ACCOUNT}-{class_name}")
+        for document in yaml.safe_load_all(text):
+            if document["kind"] in ("Role", "RoleBinding"):  # the Lease of each class has one of its own
+                document["metadata"]["name"] += f"-{class_name}"
+                document.get("roleRef", {})["name"] = document["metadata"]["name"]
+            if document["kind"] in GRANTED:
+                cluster.apply(path_of(document), document)
+    return cluster.service_account_token(SYSTEM, ACCOUNT)
+
+
+def path_of(document: Document) -> str:
+    """Return where the API server has an object of the kinds that tests make."""
+    version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
+    start = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    plural = {"GatewayClass": "gatewayclasses", "GatewayClassParameters": "gatewayclassparameters"}.get(
+        kind, f"{kind.lower()}s"
+    )
+    place = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    return f"{start}{place}/{plural}/{metadata['name']}"
+
+
+class Operator:
+    """One operator. ``start`` returns when it has compared everything, unless another one leads."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        directory: Path,
+        *,
+        class_name: str,
+        name: str = "operator-0",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.class_name = class_name
+        self.name = name
+        self.log = directory / f"{name}.log"
+        self.metrics_port, self.health_port = steady_port(), steady_port()
+        self._environment = {
+            **os.environ,
+            "KUBECONFIG": str(cluster.kubeconfig(grant(cluster, class_name))),
+            "GATEWAY_CLASS_NAME": class_name,
+            "GATEWAY_IMAGE": "example.com/gateway:1",
+            "POD_NAMESPACE": SYSTEM,
+            "POD_NAME": name,
+            "METRICS_ADDR": f"127.0.0.1:{self.metrics_port}",
+            "HEALTH_ADDR": f"127.0.0.1:{self.health_port}",
+            **(environment or {}),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def launch(self) -> "Operator":
+        """Start the process and return at once."""
+        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "varnish_gateway", "operator"]
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(command, env=self._environment, stdout=output, stderr=output)
+        return self
+
+    def start(self) -> "Operator":
+        self.launch()
+        return self.settled()
+
+    def settled(self) -> "Operator":
+        """Wait until it leads and has nothing left to do."""
+        try:
+            until(self._is_settled, f"{self.name} leads and is idle", 30)
+        except AssertionError as failure:
+            self.kill()
+            raise AssertionError(f"{failure}\n{self.log.read_text()[-4000:]}") from failure
+        return self
+
+    def at_rest(self) -> "Operator":
+        """Wait until there is nothing to do for later either: for Gateways without ready pods."""
+        until(lambda: self._is_settled() and not self.metrics()["vgw_operator_jobs_later"], f"{self.name} rests", 60)
+        return self
+
+    def await_ready(self) -> "Operator":
+        until(lambda: self._page(self.health_port, "/readyz") is not None, f"{self.name} is ready", 60)
+        return self
+
+    def readiness(self) -> str:
+        """Return what it says about itself while it is ready."""
+        return self._page(self.health_port, "/readyz") or ""
+
+    def stop(self) -> None:
+        """Ask it to end; it must do so by itself."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            assert self._process.wait(20) == 0, self.log.read_text()[-4000:]
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def ended(self) -> int | None:
+        """Return its exit status; None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
+    # -- what it says -----------------------------------------------------------------------
+
+    def metrics(self) -> dict[str, float]:
+        """Return its metrics by name with labels, as they are written."""
+        page = self._page(self.metrics_port, "/metrics")
+        assert page is not None, self.log.read_text()[-4000:]
+        return {name: float(value) for name, value in re.findall(r"^(?!#)(\S+) (\S+)$", page, re.MULTILINE)}
+
+    def last_words(self) -> str:
+        """Return what helps to understand a failure."""
+        counts = {name: value for name, value in self.metrics().items() if name.startswith("vgw_operator")}
+        return f"{counts}\n{self.log.read_text()[-3000:]}"
+
+    def writes(self) -> dict[str, float]:
+        """Return how often it has written, by kind and verb."""
+        return {
+            "{kind} {verb}".format(**dict(re.findall(r'(\w+)="(\w+)"', name))): value
+            for name, value in self.metrics().items()
+            if name.startswith("vgw_operator_writes_total")
+        }
+
+    def _is_settled(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            raise AssertionError(f"{self.name} ended")
+        if self._page(self.metrics_port, "/metrics") is None:
+            return False
+        metrics = self.metrics()
+        return metrics["vgw_operator_working"] == 1 and metrics["vgw_operator_idle"] == 1
+
+    @staticmethod
+    def _page(port: int, path: str) -> str | None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return None
+
+
+# -- what operators work on -------------------------------------------------------------------
+
+
+def gateway_class(name: str, parameters: str | None = None) -> Document:
+    ref = {"group": "gateway.varnish-software.com", "kind": "GatewayClassParameters", "name": parameters}
+    spec = {"controllerName": OURS} | ({"parametersRef": ref} if parameters else {})
+    return {"apiVersion": GATEWAY_API, "kind": "GatewayClass", "metadata": {"name": name}, "spec": spec}
+
+
+def parameters(name: str, **spec: Any) -> Document:
+    version = "gateway.varnish-software.com/v1alpha1"
+    return {"apiVersion": version, "kind": "GatewayClassParameters", "metadata": {"name": name}, "spec": spec}
+
+
+def gateway(namespace: str, name: str, class_name: str, *, ports: Iterable[int] = (80,), **spec: Any) -> Document:
+    listeners = [
+        {"name": f"http-{port}", "port": port, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}
+        for port in ports
+    ]
+    return {
+        "apiVersion": GATEWAY_API,
+        "kind": "Gateway",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"gatewayClassName": class_name, "listeners": listeners, **spec},
+    }
+
+
+def route(namespace: str, name: str, gateway_name: str, *, backend: Mapping[str, Any] | None = None) -> Document:
+    """Return a route of the host ``{name}.example.com`` to the Service ``{name}``, or the backend given."""
+    refs = [{"name": name, "port": 80, **(backend or {})}]
+    return {
+        "apiVersion": GATEWAY_API,
+        "kind": "HTTPRoute",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "parentRefs": [{"name": gateway_name}],
+            "hostnames": [f"{name}.example.com"],
+            "rules": [{"backendRefs": refs}],
+        },
+    }
+
+
+def listener_set(namespace: str, name: str, gateway_name: str, **listener: Any) -> Document:
+    """Return a ListenerSet with one listener, for the host ``{name}.example.com``."""
+    wanted = {"name": "http", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com", **listener}
+    return {
+        "apiVersion": GATEWAY_API,
+        "kind": "ListenerSet",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"parentRef": {"name": gateway_name}, "listeners": [wanted]},
+    }
+
+
+def reference_grant(namespace: str, route_namespace: str) -> Document:
+    """Let routes of a namespace use the Services of another."""
+    return {
+        "apiVersion": GATEWAY_API,
+        "kind": "ReferenceGrant",
+        "metadata": {"name": "grant", "namespace": namespace},
+        "spec": {
+            "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": route_namespace}],
+            "to": [{"group": "", "kind": "Service"}],
+        },
+    }
+
+
+def service(namespace: str, name: str) -> Document:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
+
+
+def put(cluster: Cluster, *documents: Document) -> None:
+    """Apply documents as a user does."""
+    for document in documents:
+        cluster.apply(path_of(document), document, manager="kubectl")

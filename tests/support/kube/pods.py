@@ -1,0 +1,91 @@
+"""Pods of a Gateway: the object by hand, for no kubelet runs here, and its chaperone as a real process.
+
+In:   what the operator made for the Gateway.
+Out:  a pod that is ready at a loopback address of its own, and ``vgw chaperone`` there, with the
+      environment of the Deployment and the Gateway's ServiceAccount. Only places on this machine differ.
+"""
+
+import contextlib
+import itertools
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from support.directories import open_place
+from support.kube.operatorlab import Lab
+from varnish_gateway.emit.manifests.containers import HEALTH_PORT
+
+_turn = itertools.count(1)
+
+
+class Pod:
+    """``process`` is the chaperone."""
+
+    def __init__(self, lab: Lab, gateway: str = "gw") -> None:
+        self.lab = lab
+        self.name = f"{gateway}-pod-{next(_turn)}"
+        number = os.getpid()
+        self.address = f"127.{1 + (number >> 8) % 254}.{number & 255}.{int(self.name.rpartition('-')[2]) % 250 + 2}"
+        self._template = lab.get("Deployment", gateway)["spec"]["template"]
+        self.process: subprocess.Popen[bytes]
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Pod"]:
+        """Have the chaperone and its pod until the end."""
+        with open_place() as place, (place / "log").open("wb") as log:
+            command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "varnish_gateway", "chaperone"]
+            self.process = subprocess.Popen(command, env=self._environment(place), stdout=log, stderr=log)
+            try:
+                self._create()
+                yield self
+            finally:
+                self.lab.delete("Pod", self.name)
+                self.process.terminate()
+                assert self.process.wait(30) == 0, (place / "log").read_text()[-3000:]
+
+    def _environment(self, place: Path) -> dict[str, str]:
+        container = self._template["spec"]["containers"][0]
+        told = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+        token = self.lab.cluster.service_account_token(self.lab.namespace, self._template["spec"]["serviceAccountName"])
+        return {
+            **os.environ,
+            **told,
+            "KUBECONFIG": str(self.lab.cluster.kubeconfig(token)),
+            "HEALTH_ADDR": f"{self.address}:{HEALTH_PORT}",
+            "POD_NAME": self.name,
+            "VARNISH_ADMIN_PORT": "0",
+            "VARNISH_DIR": str(place / "varnish"),
+            "VARNISH_LISTEN": self._sockets(told["VARNISH_LISTEN"]),
+            "VARNISH_STORAGE": "malloc,16m",
+            "WORK_DIR": str(place / "work"),
+            "DRAIN_SECONDS": "0",
+            "DRAIN_DELAY_SECONDS": "0",
+        }
+
+    def _sockets(self, told: str) -> str:
+        """Return sockets at any port; those with TLS have theirs at the pod's own address."""
+        plain = re.sub(r"=[^,;]*", "=127.0.0.1:0", told)
+        return re.sub(r"(https-(\d+))=[^,;]*", rf"\1={self.address}:\2", plain)
+
+    def _create(self) -> None:
+        document = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**self._template["metadata"], "name": self.name},
+            "spec": {"containers": [{"name": "gateway", "image": "example.com/gateway"}]},
+        }
+        self.lab.cluster.request("POST", self.lab.path("Pod"), document)
+        self.say(ready=True)
+
+    def say(self, *, ready: bool) -> None:
+        """Say what a kubelet says."""
+        status = {
+            "phase": "Running",
+            "podIP": self.address,
+            "podIPs": [{"ip": self.address}],
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+        }
+        self.lab.change("Pod", self.name, {"status": status}, subresource="status", who="kubelet")

@@ -1,0 +1,143 @@
+"""Real operators on the simulated API server.
+
+In:   a Store, and by chance how long things take.
+Out:  operators, each with its own view of the store; who of two leads; what pods answer.
+Everything is the operator's own code but its client, its election, what it asks of pods, and that it serves no pages.
+"""
+
+import asyncio
+import random
+from base64 import b64decode
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from support.simulation.client import PROMPT, Delays, SimulatedClient
+from support.simulation.store import Store
+from support.simulation.virtualtime import now
+from varnish_gateway import errors
+from varnish_gateway.api import Key
+from varnish_gateway.emit import names
+from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.ir import wire
+from varnish_gateway.operator import run
+from varnish_gateway.operator.observe.pods import Pod, Report
+from varnish_gateway.operator.settings import Settings
+
+REST_SECONDS, PATIENCE_SECONDS = 30, 400
+"""How long nothing happens before all is said to be at rest, and how long that is waited for."""
+ANSWER_SECONDS = 0.3
+SILENT, FAILING = "silent", "failing"
+"""A pod with that in its name does not answer, or has a problem."""
+
+
+class Turn:
+    """Leadership that is given and taken from outside."""
+
+    def __init__(self, *, leads: bool = True) -> None:
+        self._leads = leads
+        self._changed = asyncio.Event()
+
+    def give(self, *, leads: bool) -> None:
+        self._leads = leads
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def holds(self) -> bool:
+        return self._leads
+
+    async def wait(self, leading: bool) -> None:
+        while self._leads != leading:
+            await self._changed.wait()
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
+class Pods:
+    """Chaperones: each serves what is stored for its Gateway at the moment, or is silent."""
+
+    def __init__(self, store: Store, chance: random.Random, seconds: float) -> None:
+        self._store = store
+        self._chance = chance
+        self._seconds = seconds
+
+    async def ask(self, pods: Iterable[Pod]) -> dict[str, Report | str]:
+        asked = list(pods)
+        await asyncio.sleep(self._chance.random() * self._seconds)
+        return {pod.name: self._answer(pod) for pod in asked}
+
+    def _answer(self, pod: Pod) -> Report | str:
+        namespace, name = pod.gateway.namespace, pod.gateway.name
+        stored = self._store.documents.get(Key("ConfigMap", namespace, names.config_map(name)), {})
+        data = stored.get("data", {})
+        if SILENT in pod.name or names.ROUTING not in data:
+            return "no answer"
+        sealed = self._store.documents.get(Key("Secret", namespace, names.secret(name)), {}).get("data", {})
+        routing = msgspec.json.decode(data[names.ROUTING], type=wire.Routing)
+        return Report(
+            vcl=content_hash(data[names.MAIN_VCL].encode()) if names.MAIN_VCL in data else None,
+            tls=content_hash(b64decode(sealed[names.TLS])) if names.TLS in sealed else None,
+            generation=stored["metadata"].get("annotations", {}).get(names.GENERATION),
+            sockets=tuple(listener.socket for listener in routing.listeners),
+            up_to_date=True,
+            problems=("there is no space left",) if FAILING in pod.name else (),
+        )
+
+
+class Operator:
+    """One operator, running. ``inside`` is the real one."""
+
+    def __init__(
+        self,
+        store: Store,
+        chance: random.Random | None = None,
+        *,
+        class_name: str = "varnish",
+        leads: bool = True,
+        delays: Delays = PROMPT,
+    ) -> None:
+        chance = chance or random.Random(1)
+        self.turn = Turn(leads=leads)
+        self.reading = SimulatedClient(store, chance, delays)
+        self.writing = SimulatedClient(store, chance, delays, self.turn.holds)
+        pods = Pods(store, chance, min(ANSWER_SECONDS, 10 * delays.request))
+        outside = run.Outside(self.reading, self.writing, pods, self.turn)  # type: ignore[arg-type]
+        self.inside = run.Operator(Settings(class_name=class_name), outside)
+        self.name = f"operator of {class_name}"
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        """Run all of ``run.Operator.run`` but its servers and its Events."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.inside._sources.run())
+            group.create_task(self.inside._follow(group))
+
+    async def stop(self) -> None:
+        """End it as a crash does."""
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do, now or later; pods are asked again and again."""
+        queue = self.inside._queue
+        jobs = (*queue._waiting, *queue._running, *queue._timers)
+        return self.inside._is_synced and all(job.what == "probe" for job in jobs)
+
+    @property
+    def bugs(self) -> list[str]:
+        """What it met that is nobody's fault but ours."""
+        crash = [repr(self._task.exception())] if self._task.done() and not self._task.cancelled() else []
+        return crash + [name for name in self.inside._workers.failures if not hasattr(errors, name)]
+
+
+async def at_rest(store: Store, operators: Sequence[Operator]) -> bool:
+    """Wait until nobody has anything to do and nothing has happened for a while; return whether that came."""
+    deadline, quiet = now() + PATIENCE_SECONDS, 0
+    version = store.version
+    while quiet < REST_SECONDS and now() < deadline:
+        await asyncio.sleep(1)
+        quiet = quiet + 1 if store.version == version and all(one.is_idle for one in operators) else 0
+        version = store.version
+    return quiet >= REST_SECONDS

@@ -1,0 +1,170 @@
+"""Certificates made on the spot, and a data plane that ends TLS with them.
+
+In:   server names, authorities.
+Out:  ir.Tls, contexts for clients, a running DataPlane with an https socket.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
+
+from support.http.client import Secure, connect
+from support.loopback import free_port
+from support.varnish.chaperonelab import endpoints, must_serve, routing, running
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.emit.vcl import main_vcl
+from varnish_gateway.ir import Tls, wire
+
+
+class Pair(NamedTuple):
+    """A certificate and its key, in PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    @property
+    def content(self) -> bytes:
+        return self.certificate + self.key
+
+    @property
+    def parsed(self) -> x509.Certificate:
+        return x509.load_pem_x509_certificate(self.certificate)
+
+    @property
+    def der(self) -> bytes:
+        return ssl.PEM_cert_to_DER_cert(self.certificate.decode())
+
+
+def make_pair(name: str, *names: str, kind: str = "ec", issuer: Pair | None = None, days: int = 30) -> Pair:
+    """Make a certificate for names, self-signed unless somebody issues it; one of -1 days ended yesterday."""
+    key = ec.generate_private_key(ec.SECP256R1()) if kind == "ec" else rsa.generate_private_key(65537, int(kind[3:]))
+    own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(own)
+        .issuer_name(own if issuer is None else issuer.parsed.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=9))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(each) for each in (name, *names)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+    )
+    signer = key if issuer is None else serialization.load_pem_private_key(issuer.key, None)
+    signed = builder.sign(signer, hashes.SHA256())
+    return Pair(
+        signed.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+    )
+
+
+def pair(name: str, number: int = 0, kind: str = "ec") -> Pair:
+    """Return a certificate for a name, the same one for the same number."""
+    return _numbered_pair(name, number, kind)
+
+
+@cache
+def _numbered_pair(name: str, number: int, kind: str) -> Pair:
+    del number
+    return make_pair(name, kind=kind)
+
+
+@cache
+def authority(name: str) -> Pair:
+    return make_pair(name)
+
+
+@cache
+def client_pair(authority_name: str) -> Pair:
+    return make_pair(f"client of {authority_name}".replace(" ", "-"), issuer=authority(authority_name))
+
+
+def file_name(content: bytes, suffix: str = ".pem") -> str:
+    return content_hash(content) + suffix
+
+
+def tls(port: int, *certificates: tuple[Pair | bytes, Sequence[str]], clients: str = "", insecure: bool = False) -> Tls:
+    """Return TLS for one port: certificates with their names, and the authority of clients."""
+    contents = [(one if isinstance(one, bytes) else one.content, tuple(names)) for one, names in certificates]
+    files = {file_name(content): content for content, _ in contents}
+    validation = None
+    if clients:
+        content = authority(clients).certificate
+        validation = wire.ClientValidation(file=file_name(content, ".ca.pem"), insecure=insecure)
+        files[validation.file] = content
+    named = tuple(wire.Certificate(file=file_name(content), names=names) for content, names in contents)
+    return Tls((wire.TlsPort(port=port, certificates=named, clients=validation),), files)
+
+
+def both(*parts: Tls) -> Tls:
+    return Tls(
+        tuple(port for part in parts for port in part.ports), {k: v for part in parts for k, v in part.files.items()}
+    )
+
+
+def context(*, alpn: Sequence[str] = (), client: Pair | None = None, **versions: ssl.TLSVersion) -> ssl.SSLContext:
+    """Return a client that takes any certificate; tests look at which one it is."""
+    made = ssl.create_default_context()
+    made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+    if alpn:
+        made.set_alpn_protocols(alpn)
+    for name, version in versions.items():
+        setattr(made, f"{name}_version", version)
+    if client is not None:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(client.content)
+            file.flush()
+            made.load_cert_chain(file.name)
+    return made
+
+
+def secure(port: int, name: str | None = "tea", **more: object) -> Secure:
+    return Secure(port, context(**more), name)
+
+
+async def certificate_of(port: int, name: str | None, **more: object) -> bytes:
+    """Return the certificate that a client gets who asks for a name (DER)."""
+    _, writer = await connect(secure(port, name, **more))
+    try:
+        return writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def https(
+    origins, *certificates: tuple[Pair | bytes, Sequence[str]], more_ports: Sequence[int] = (), **options: object
+) -> AsyncIterator[tuple[DataPlane, int]]:
+    """Give a data plane that serves the host tea on a plain and on an https socket, and the latter's port."""
+    port = free_port()
+    tls_sockets = "".join(f";https-{each}=127.0.0.1:{each},https" for each in (port, *more_ports))
+    async with running(f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:0,http{tls_sockets}") as plane:
+        change = Change(
+            vcl=main_vcl(),
+            routing=routing("tea"),
+            slices=endpoints("tea", await origins.port("tea")),
+            tls=tls(port, *(certificates or ((pair("tea"), ["tea"]),)), **options),
+        )
+        await must_serve(plane, change)
+        yield plane, port
+
+
+async def finish(*tasks: asyncio.Task[object]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

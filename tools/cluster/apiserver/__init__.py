@@ -1,0 +1,1 @@
+"""An API server with its etcd, without nodes."""
