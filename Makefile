@@ -57,7 +57,7 @@ build/libvmod_ghost_panic.so: $(RUST_SOURCES) | build/packages
 	@$(ONE_BUILD) sh -c 'cd ghost && PYTHON=/usr/bin/python3 $(CARGO) build --release --locked --package vmod-ghost --features test-panic && cp "$$CARGO_TARGET_DIR/release/libvmod_ghost.so" ../$@.new'
 	@mv $@.new $@
 
-build/schemas: tools/fetch_schemas.py deploy/crds/gatewayclassparameters.yaml | $(VENV)/installed
+build/schemas: tools/fetch_schemas.py src/varnish_gateway/kinds.py deploy/crds/gatewayclassparameters.yaml | $(VENV)/installed
 	@$(BIN)/python tools/fetch_schemas.py
 	@mkdir -p build
 	@touch $@

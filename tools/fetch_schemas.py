@@ -1,6 +1,6 @@
-"""Write the schemas that file mode checks documents against: ``fetch_schemas.py``.
+"""Write the schemas that file mode validates documents against: ``fetch_schemas.py``.
 
-In:   the CRDs of the Gateway API's experimental channel, from the Go module proxy, pinned by
+In:   the table of kinds; the CRDs of the Gateway API's experimental channel, from the Go module proxy, pinned by
       version and checksum; our own CRDs in deploy/crds.
 Out:  src/varnish_gateway/standalone/schemas/*.json: one file for each kind, without
       descriptions and without status. They are a build product and not committed.
@@ -21,9 +21,14 @@ import yaml
 MODULE = "sigs.k8s.io/gateway-api@v1.6.3"
 CHECKSUM = "h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc="
 CHANNEL = "experimental"
-PLURALS = ("gatewayclasses", "gateways", "httproutes", "listenersets", "referencegrants")
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from varnish_gateway.api.gateway_networking import GROUP  # noqa: E402  the package may not be installed yet
+from varnish_gateway.kinds import KINDS  # noqa: E402
+
+PLURALS = tuple(kind.plural for kind in KINDS.values() if kind.group == GROUP)
 OWN = ROOT / "deploy" / "crds"
 TARGET = ROOT / "src" / "varnish_gateway" / "standalone" / "schemas"
 STAMP = TARGET / "made-from"
@@ -41,7 +46,7 @@ def main() -> int:
         return 1
     shutil.rmtree(TARGET, ignore_errors=True)
     TARGET.mkdir(parents=True)
-    crds = [channel / f"gateway.networking.k8s.io_{plural}.yaml" for plural in PLURALS]
+    crds = [channel / f"{GROUP}_{plural}.yaml" for plural in PLURALS]
     for path in [*crds, *sorted(OWN.glob("*.yaml"))]:
         crd = yaml.safe_load(path.read_text())
         target = TARGET / f"{crd['spec']['names']['kind'].lower()}.json"
@@ -53,7 +58,12 @@ def main() -> int:
 def _origin() -> str:
     """Everything that the result depends on."""
     own = [Path(__file__), *sorted(OWN.glob("*.yaml"))]
-    lines = [MODULE, CHECKSUM, *(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in own)]
+    lines = [
+        MODULE,
+        CHECKSUM,
+        *PLURALS,
+        *(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in own),
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -13,6 +13,7 @@ import pytest
 from cluster.apiserver.server import Cluster, Refused
 from support.builders.golden_shapes import INSTALLATION, documents, shape_of
 from varnish_gateway import api, ir
+from varnish_gateway.decoding import decode
 from varnish_gateway.emit import manifests
 from varnish_gateway.emit.manifests import GatewayShape, Installation, covers
 from varnish_gateway.emit.names import GATEWAY_MANAGER, ROUTE_MANAGER, owned_selector
@@ -40,7 +41,7 @@ def stored(cluster: Cluster, namespace: str, case: Path) -> list[api.Object]:
         if reference:
             reference["namespace"] = namespace
         answer = cluster.apply(resource.path(where, metadata["name"]), document | {"metadata": metadata})
-        objects.append(api.decode(answer))
+        objects.append(decode(answer))
     return objects
 
 

@@ -9,7 +9,7 @@ import pytest
 from cluster.apiserver.server import Cluster
 from support.kube.operatorlab import Lab
 from support.kube.operators import GATEWAY_API, Operator, gateway, gateway_class, put, reference_grant, route, service
-from varnish_gateway.operator.observe.sources import OWNED
+from varnish_gateway.kinds import Use, used_for
 
 FINALIZER = "gateway-exists-finalizer.gateway.networking.k8s.io"
 
@@ -46,7 +46,9 @@ def place(collecting: Operator, request: pytest.FixtureRequest) -> Lab:
 def leftovers(lab: Lab) -> set[tuple[str, str]]:
     """Return what there is of the operator's, here and where the backend is."""
     places = (lab.namespace, f"{lab.namespace}-backends")
-    return {(kind, name) for kind in OWNED for place in places for name in lab.names(kind, place)}
+    return {
+        (kind.name, name) for kind in used_for(Use.OWNED) for place in places for name in lab.names(kind.name, place)
+    }
 
 
 # -- a Gateway -----------------------------------------------------------------------------------

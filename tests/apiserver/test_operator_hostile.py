@@ -21,6 +21,7 @@ from varnish_gateway import errors, ir
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests import GatewayShape
+from varnish_gateway.kinds import Use, used_for
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.reflector import Reflector
@@ -28,7 +29,7 @@ from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.execute.routing import Routing
 from varnish_gateway.operator.execute.writer import Writer
 from varnish_gateway.operator.observe.owned import LiveObject, decode_map
-from varnish_gateway.operator.observe.sources import OWNED, Sources
+from varnish_gateway.operator.observe.sources import Sources
 from varnish_gateway.operator.status.programmed import Verdict
 from varnish_gateway.operator.status.statuses import Statuses
 
@@ -197,7 +198,7 @@ def test_a_gateway_that_goes_back_and_forth_between_operators_is_whole_in_the_en
 def is_whole(lab: Lab) -> bool:
     """Whether all objects of the Gateway are there, and of this class, and its route is routed."""
     made = {(one["kind"], one["metadata"]["name"]): one["metadata"] for one in lab.owned()}
-    expected = {kind for kind in OWNED if kind not in ("HorizontalPodAutoscaler", "PodDisruptionBudget")}
+    expected = {kind.name for kind in used_for(Use.OWNED)} - {"HorizontalPodAutoscaler", "PodDisruptionBudget"}
     return (
         {kind for kind, _ in made} == expected
         and all(metadata["labels"][names.CLASS_LABEL] == lab.class_name for metadata in made.values())

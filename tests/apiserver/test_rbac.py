@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from cluster.apiserver.server import ADMIN, Cluster, Document, Refused
+from support.permissions import operator_permissions
 from varnish_gateway.api import Key
 from varnish_gateway.emit.manifests.objects import bindings, objects
 from varnish_gateway.emit.manifests.secret import secret
@@ -29,7 +30,7 @@ CHAPERONE_ROLE = "varnish-gateway-chaperone"
 SETTLE_SECONDS = 30.0
 LEASE = "varnish-gateway-operator-varnish"
 
-GATEWAY_API, VARNISH, RBAC = "gateway.networking.k8s.io", "gateway.varnish-software.com", "rbac.authorization.k8s.io"
+GATEWAY_API, RBAC = "gateway.networking.k8s.io", "rbac.authorization.k8s.io"
 VERBS = (
     *("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
     *("bind", "escalate", "impersonate", "approve", "sign", "use"),
@@ -54,9 +55,6 @@ UNLISTED = {
 }
 """Resources that exist for permissions alone."""
 
-WATCHED = {"list", "watch"}
-MANAGED = {"get", "list", "watch", "create", "patch", "delete"}
-
 EVERYBODY = {
     ("selfsubjectaccessreviews", "authorization.k8s.io"): {"create"},
     ("selfsubjectrulesreviews", "authorization.k8s.io"): {"create"},
@@ -64,32 +62,7 @@ EVERYBODY = {
 }
 """What Kubernetes lets every account do: ask about itself."""
 
-OPERATOR_MAY = {
-    **EVERYBODY,
-    ("gatewayclasses", GATEWAY_API): WATCHED | {"patch"},
-    ("gatewayclasses/status", GATEWAY_API): {"patch"},
-    ("gateways", GATEWAY_API): WATCHED,
-    ("gateways/status", GATEWAY_API): {"patch"},
-    FINALIZERS: {"update"},
-    ("httproutes", GATEWAY_API): WATCHED,
-    ("httproutes/status", GATEWAY_API): {"patch"},
-    ("listenersets", GATEWAY_API): WATCHED,
-    ("listenersets/status", GATEWAY_API): {"patch"},
-    ("referencegrants", GATEWAY_API): WATCHED,
-    ("gatewayclassparameters", VARNISH): WATCHED,
-    ("namespaces", ""): WATCHED,
-    ("pods", ""): WATCHED,
-    ("events", ""): {"create", "patch"},
-    ("configmaps", ""): MANAGED,
-    ("secrets", ""): MANAGED,
-    ("services", ""): MANAGED,
-    ("serviceaccounts", ""): MANAGED,
-    ("deployments", "apps"): MANAGED,
-    ("horizontalpodautoscalers", "autoscaling"): MANAGED,
-    ("poddisruptionbudgets", "policy"): MANAGED,
-    ("roles", RBAC): MANAGED,
-    ("rolebindings", RBAC): MANAGED,
-}
+OPERATOR_MAY = EVERYBODY | operator_permissions()
 OPERATOR_MAY_AT_HOME = OPERATOR_MAY | {LEASES: {"create"}}
 
 

@@ -19,6 +19,7 @@ import yaml
 from support import certificates
 from varnish_gateway import api, ir
 from varnish_gateway._ghost import check_routing
+from varnish_gateway.decoding import decode
 from varnish_gateway.ir import wire
 from varnish_gateway.translate import Translator
 
@@ -129,7 +130,7 @@ def test_every_case_says_what_it_is_about() -> None:
 def translate(case: Path) -> ir.Delta:
     options = case.with_name("options.yaml")
     settings = yaml.safe_load(options.read_text()) if options.exists() else {}
-    objects = [api.decode(document) for document in yaml.safe_load_all(filled(case.read_text())) if document]
+    objects = [decode(document) for document in yaml.safe_load_all(filled(case.read_text())) if document]
     return Translator(**ONE_MACHINE | settings).update({api.key_of(obj): obj for obj in objects})
 
 

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from support.builders.golden_shapes import INSTALLATION, documents, shape_of
-from varnish_gateway import api, ir
+from varnish_gateway import ir
+from varnish_gateway.decoding import decode
 from varnish_gateway.emit import manifests
 
 CASES = sorted(Path(__file__).parent.glob("manifests-*/in.yaml"))
@@ -30,7 +31,7 @@ def test_every_case_says_what_it_is_about() -> None:
 
 
 def made_of(case: Path) -> list[dict]:
-    objects = [api.decode(document) for document in documents(case)]
+    objects = [decode(document) for document in documents(case)]
     shape = shape_of(objects)
     return [
         *manifests.objects(shape, INSTALLATION).values(),

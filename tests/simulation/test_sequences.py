@@ -17,7 +17,7 @@ from support.simulation.virtualtime import in_virtual_time
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit import routing as emitted
-from varnish_gateway.operator.observe.sources import OWNED
+from varnish_gateway.kinds import Use, used_for
 
 G1, G2 = Key("Gateway", HOME, "g1"), Key("Gateway", HOME, "g2")
 R1 = Key("HTTPRoute", HOME, "r1")
@@ -237,7 +237,7 @@ async def test_routing_that_another_operator_wrote_between_two_writes_of_ours_is
     before, after = Operator(store), Operator(store, class_name=OTHERS)
     await rest(store, before, after)
     routing = Key("ConfigMap", HOME, names.config_map(G1.name))
-    late = {G1.kind, *OWNED} - {routing.kind}
+    late = {G1.kind, *(kind.name for kind in used_for(Use.OWNED))} - {routing.kind}
     before.reading.hold(*late)
     after.reading.hold(routing.kind)
     after.writing.hold(answers_to(routing.kind))

@@ -1,14 +1,12 @@
 """Typed objects that come in: only the fields that we read; data only."""
 
 from varnish_gateway.api.core import ConfigMap, Namespace, Secret, Service
-from varnish_gateway.api.decode import KINDS, decode
 from varnish_gateway.api.discovery import EndpointSlice
 from varnish_gateway.api.gateway_networking import Gateway, GatewayClass, HTTPRoute, ListenerSet, ReferenceGrant
 from varnish_gateway.api.meta import Key, Object, key_of
 from varnish_gateway.api.varnish import GatewayClassParameters
 
 __all__ = [
-    "KINDS",
     "ConfigMap",
     "EndpointSlice",
     "Gateway",
@@ -22,6 +20,5 @@ __all__ = [
     "ReferenceGrant",
     "Secret",
     "Service",
-    "decode",
     "key_of",
 ]

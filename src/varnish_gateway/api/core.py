@@ -6,6 +6,9 @@ from msgspec import field
 
 from varnish_gateway.api.meta import Object, Read
 
+TLS_TYPE = "kubernetes.io/tls"
+"""The type of a Secret that holds a certificate and its key."""
+
 
 class ServicePort(Read, frozen=True):
     port: int

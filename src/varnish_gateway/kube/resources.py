@@ -1,6 +1,6 @@
-"""The kinds that we read or write, and where the API server has them.
+"""Where the API server serves the objects of a kind.
 
-In:   a kind's name.
+In:   the table of kinds.
 Out:  Resource: the path of a collection, an object or a subresource.
 Pure.
 """
@@ -8,6 +8,8 @@ Pure.
 from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote
+
+from varnish_gateway.kinds import KINDS
 
 
 class Resource(NamedTuple):
@@ -43,38 +45,7 @@ def _segment(name: str) -> str:
     return name if name.isalnum() else quote(name, safe=":-._~")
 
 
-_GATEWAY_API = "gateway.networking.k8s.io"
-_RBAC = "rbac.authorization.k8s.io"
-
 RESOURCES: Mapping[str, Resource] = {
-    resource.kind: resource
-    for resource in (
-        Resource(_GATEWAY_API, "v1", "gatewayclasses", "GatewayClass", namespaced=False),
-        Resource(_GATEWAY_API, "v1", "gateways", "Gateway"),
-        Resource(_GATEWAY_API, "v1", "httproutes", "HTTPRoute"),
-        Resource(_GATEWAY_API, "v1", "listenersets", "ListenerSet"),
-        Resource(_GATEWAY_API, "v1", "referencegrants", "ReferenceGrant"),
-        Resource(
-            "gateway.varnish-software.com",
-            "v1alpha1",
-            "gatewayclassparameters",
-            "GatewayClassParameters",
-            namespaced=False,
-        ),
-        Resource("", "v1", "configmaps", "ConfigMap"),
-        Resource("", "v1", "namespaces", "Namespace", namespaced=False),
-        Resource("", "v1", "pods", "Pod"),
-        Resource("", "v1", "secrets", "Secret"),
-        Resource("", "v1", "services", "Service"),
-        Resource("", "v1", "serviceaccounts", "ServiceAccount"),
-        Resource("apps", "v1", "deployments", "Deployment"),
-        Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
-        Resource("coordination.k8s.io", "v1", "leases", "Lease"),
-        Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
-        Resource("", "v1", "events", "Event"),
-        Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
-        Resource(_RBAC, "v1", "roles", "Role"),
-        Resource(_RBAC, "v1", "rolebindings", "RoleBinding"),
-    )
+    kind.name: Resource(kind.group, kind.version, kind.plural, kind.name, kind.namespaced) for kind in KINDS.values()
 }
-"""By kind; no two groups that we use have a kind of the same name."""
+"""By kind."""

@@ -14,9 +14,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from varnish_gateway import errors
-from varnish_gateway.api import Key, Object, decode
+from varnish_gateway.api import Key, Object
+from varnish_gateway.decoding import decode
 from varnish_gateway.standalone import yamltext
-from varnish_gateway.standalone.schema import Catalogue, FieldPath, Kind, Problem, dotted
+from varnish_gateway.standalone.schema import Catalogue, FieldPath, KindSchema, Problem, dotted
 
 SUFFIXES = (".yaml", ".yml", ".json")
 DEFAULT_NAMESPACE = "default"
@@ -195,7 +196,7 @@ class _Document:
         for problem in problems:
             self._complain(problem, str(key or document["kind"]))
 
-    def _kind(self, document: dict[str, Any]) -> Kind | None:
+    def _kind(self, document: dict[str, Any]) -> KindSchema | None:
         """Return the document's kind; None when it is not to be read, with the reason noted."""
         version, kind = document.get("apiVersion"), document.get("kind")
         for name, value in (("apiVersion", version), ("kind", kind)):
@@ -214,7 +215,7 @@ class _Document:
             self.reading.ignored[f"{kind} of {version}"] = self._complaint(Problem(message), str(kind))
         return found
 
-    def _take(self, key: Key, document: dict[str, Any], kind: Kind) -> None:
+    def _take(self, key: Key, document: dict[str, Any], kind: KindSchema) -> None:
         metadata = document["metadata"]
         if kind.namespaced:
             metadata.setdefault("namespace", DEFAULT_NAMESPACE)
@@ -241,7 +242,7 @@ class _Document:
         )
 
 
-def _key(document: dict[str, Any], kind: Kind) -> Key | None:
+def _key(document: dict[str, Any], kind: KindSchema) -> Key | None:
     """Name the object as far as its document allows."""
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None

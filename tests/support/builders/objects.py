@@ -2,6 +2,7 @@
 
 from support import certificates
 from varnish_gateway import api
+from varnish_gateway.decoding import decode
 from varnish_gateway.translate.incremental.view import Store, View
 
 GATEWAY_API = "gateway.networking.k8s.io"
@@ -16,7 +17,7 @@ def document(kind: str, name: str, namespace: str | None = None, *, group: str =
 
 
 def obj(kind: str, name: str, namespace: str | None = None, **fields) -> api.Object:
-    return api.decode(document(kind, name, namespace, **fields))
+    return decode(document(kind, name, namespace, **fields))
 
 
 def gateway(name: str = "gw", *listeners: dict, metadata: dict | None = None, **spec) -> api.Gateway:
@@ -64,7 +65,7 @@ def grant(namespace: str, name: str = "grant", *, source: str = "default", **tar
 
 def certificate(name: str = "cert", namespace: str = "default", *, host: str = "www.example.com") -> api.Secret:
     """Return a Secret with a certificate for a host."""
-    return api.decode(certificates.authority("root").issue(host).secret(namespace, name))
+    return decode(certificates.authority("root").issue(host).secret(namespace, name))
 
 
 def secret_grant(

@@ -14,8 +14,8 @@ from support.kube.operators import Document, Operator, gateway, gateway_class, p
 from support.waiting import until
 from varnish_gateway.emit.names import INFRA_HASH
 from varnish_gateway.ir import wire
+from varnish_gateway.kinds import Use, used_for
 from varnish_gateway.kube.resources import RESOURCES
-from varnish_gateway.operator.observe.sources import OWNED
 
 
 class Lab:
@@ -79,9 +79,9 @@ class Lab:
         """Return every object of the operator in the namespace."""
         selector = "?labelSelector=app.kubernetes.io/managed-by=varnish-gateway"
         return [
-            {**item, "kind": kind}
-            for kind in OWNED
-            for item in self.cluster.request("GET", self.path(kind) + selector)["items"]
+            {**item, "kind": kind.name}
+            for kind in used_for(Use.OWNED)
+            for item in self.cluster.request("GET", self.path(kind.name) + selector)["items"]
         ]
 
     def conditions(self, kind: str, name: str = "gw") -> dict[str, Document]:

@@ -20,8 +20,8 @@ from varnish_gateway.emit import names
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import wire
+from varnish_gateway.kinds import KINDS, Use
 from varnish_gateway.kube.resources import RESOURCES
-from varnish_gateway.operator.observe.sources import OWNED, STATED
 from varnish_gateway.translate import Translator
 
 READ = (
@@ -35,7 +35,7 @@ READ = (
     api.Namespace,
     api.ConfigMap,
 )
-WRITTEN = (*(kind.kind for kind in STATED), *OWNED)
+WRITTEN = tuple(kind.name for kind in KINDS.values() if kind.uses & (Use.STATUS | Use.OWNED))
 Document = dict[str, Any]
 State = dict[str, Any]
 

@@ -13,12 +13,13 @@ from support.directories import open_place
 from support.http import client as http_client
 from support.http.client import Answer
 from support.waiting import PATIENCE, until_async
-from varnish_gateway.api import EndpointSlice, Key, decode, key_of
+from varnish_gateway.api import EndpointSlice, Key, key_of
 from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.settings import Settings
+from varnish_gateway.decoding import decode
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import UserVcl, wire
 

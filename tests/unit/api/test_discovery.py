@@ -1,8 +1,8 @@
-from varnish_gateway import api
+from varnish_gateway.decoding import decode
 
 
 def test_a_slice_names_its_service():
-    slice_ = api.decode(
+    slice_ = decode(
         {
             "apiVersion": "discovery.k8s.io/v1",
             "kind": "EndpointSlice",
@@ -18,7 +18,7 @@ def test_a_slice_names_its_service():
 
 
 def test_a_slice_of_no_service_and_without_anything():
-    slice_ = api.decode(
+    slice_ = decode(
         {
             "apiVersion": "discovery.k8s.io/v1",
             "kind": "EndpointSlice",

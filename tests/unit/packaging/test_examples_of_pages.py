@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from varnish_gateway import api
+from varnish_gateway.decoding import decode
 from varnish_gateway.standalone.schema import Catalogue
 from varnish_gateway.translate import Translator
 
@@ -33,7 +34,7 @@ def test_a_manifest_fits_its_schema(document):
 
 @pytest.mark.parametrize("document", [one for one in ALL if "Parameters" in one.id])
 def test_parameters_are_accepted(document):
-    parameters = api.decode(document)
+    parameters = decode(document)
     named = parameters.spec.user_vcl_config_map_ref
     metadata = {"name": named.name, "namespace": named.namespace} if named else {"name": "none", "namespace": "none"}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"user.vcl": ""}}
@@ -44,7 +45,7 @@ def test_parameters_are_accepted(document):
         "metadata": {"name": "varnish"},
         "spec": {"controllerName": "varnish-software.com/gateway", "parametersRef": ref},
     }
-    objects = [parameters, api.decode(config_map), api.decode(its_class)]
+    objects = [parameters, decode(config_map), decode(its_class)]
     delta = Translator().update({api.key_of(one): one for one in objects})
     (accepted,) = delta.statuses[api.Key("GatewayClass", "", "varnish")].conditions
     assert accepted.status == "True", accepted.message

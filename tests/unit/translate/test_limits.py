@@ -4,6 +4,7 @@ import msgspec
 
 from varnish_gateway import api
 from varnish_gateway.api import Key, key_of
+from varnish_gateway.decoding import decode
 from varnish_gateway.ir import UserVclUnavailable
 from varnish_gateway.translate import Translator
 
@@ -47,7 +48,7 @@ def objects(*, path: str = "/", vcl: str | None = None) -> list[api.Object]:
             },
         },
     ]
-    return [api.decode(document) for document in documents]
+    return [decode(document) for document in documents]
 
 
 def translated(given: list[api.Object], **limits: int):

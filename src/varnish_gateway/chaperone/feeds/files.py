@@ -18,13 +18,14 @@ from typing import NamedTuple, TypeVar
 import yaml
 
 from varnish_gateway import errors
-from varnish_gateway.api import EndpointSlice, Key, decode, key_of
+from varnish_gateway.api import EndpointSlice, Key, key_of
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.ghost.files import Bundle
 from varnish_gateway.dataplane.ghost.join import unserved_reason
 from varnish_gateway.dataplane.ghost.version1 import hand_written, routing_shard
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.tls.material import file_names, read_ports
+from varnish_gateway.decoding import decode
 from varnish_gateway.emit.names import TLS as TLS_JSON
 from varnish_gateway.ir import Tls
 from varnish_gateway.runtime.paths import below

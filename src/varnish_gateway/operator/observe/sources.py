@@ -19,7 +19,9 @@ from msgspec import Struct, field
 
 from varnish_gateway import api
 from varnish_gateway.api import Key
+from varnish_gateway.decoding import json_decoder
 from varnish_gateway.emit import names
+from varnish_gateway.kinds import Kind, Use, used_for
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.events import Reference
 from varnish_gateway.kube.reflector import Reflector
@@ -29,27 +31,6 @@ from varnish_gateway.operator.observe.config_maps import NOTHING, NamedMaps, map
 from varnish_gateway.operator.observe.owned import LiveObject, decoder_of
 from varnish_gateway.operator.observe.pods import Pod, decode_pod
 from varnish_gateway.translate.options import CONTROLLER
-from varnish_gateway.translate.tls.certificates import TLS_TYPE
-
-STATED = (api.GatewayClass, api.Gateway, api.ListenerSet, api.HTTPRoute)
-"""Kinds whose status we write."""
-TOLD = (api.Gateway, api.ListenerSet)
-"""Those of which the API server says who wrote it; in a route's status each controller has entries with its name."""
-READ = (api.GatewayClassParameters, api.ReferenceGrant, api.Secret, api.Service, api.Namespace)
-SELECTED: Mapping[type[api.Object], str] = {api.Secret: f"type={TLS_TYPE}"}
-FORMER: Mapping[type[api.Object], tuple[str, ...]] = {api.ReferenceGrant: ("v1beta1",)}
-OWNED = (
-    "ConfigMap",
-    "Deployment",
-    "HorizontalPodAutoscaler",
-    "PodDisruptionBudget",
-    "Role",
-    "RoleBinding",
-    "Secret",
-    "Service",
-    "ServiceAccount",
-)
-
 
 NOTHING_LEFT: Mapping[str, Any] = {"f:status": {}}
 """What the API server has a manager hold that took a status back."""
@@ -124,10 +105,9 @@ class Sources:
         self._wake = asyncio.Event()
         self._maps = NamedMaps(client, self._take_read)
         selector = names.owned_selector(class_name)
-        self._owned_reflectors = {kind: self._owned(kind, selector) for kind in OWNED}
+        self._owned_reflectors = {kind.name: self._owned(kind.name, selector) for kind in used_for(Use.OWNED)}
         self._reflectors: list[Reflector[Any]] = [
-            *(self._stated(kind) for kind in STATED),
-            *(self._read(kind) for kind in READ),
+            *(self._stated(kind) if Use.STATUS in kind.uses else self._read(kind) for kind in used_for(Use.INPUT)),
             *self._owned_reflectors.values(),
             Reflector(client, RESOURCES["Pod"], decode_pod, self._take_pods, label_selector=selector),
         ]
@@ -143,6 +123,11 @@ class Sources:
         """Return once everything was read for the first time."""
         for reflector in self._reflectors:
             await reflector.synced.wait()
+
+    @property
+    def watched(self) -> list[str]:
+        """Kinds with a watch; one that is both an input and generated has two."""
+        return [reflector.resource.kind for reflector in self._reflectors]
 
     @property
     def problems(self) -> list[str]:
@@ -225,8 +210,9 @@ class Sources:
 
     # -- what reflectors deliver ---------------------------------------------------------
 
-    def _stated(self, kind: type[api.Object]) -> Reflector[Seen]:
-        decoder = msgspec.json.Decoder(kind)
+    def _stated(self, kind: Kind) -> Reflector[Seen]:
+        decoder = json_decoder(kind)
+        is_managed = Use.STATUS_MANAGER in kind.uses
 
         def decode(text: bytes) -> Seen:
             envelope = _envelope.decode(text)
@@ -237,22 +223,20 @@ class Sources:
                 status=bytes(envelope.status),
                 is_ending=metadata.deletion_timestamp is not None,
                 finalizers=metadata.finalizers,
-                is_told=kind in TOLD and _is_told(text),
+                is_told=is_managed and _is_told(text),
             )
 
-        return Reflector(self._client, RESOURCES[kind.kind], decode, self._take_stated)
+        return Reflector(self._client, RESOURCES[kind.name], decode, self._take_stated)
 
-    def _read(self, kind: type[api.Object]) -> Reflector[api.Object]:
-        decoder: msgspec.json.Decoder[api.Object] = msgspec.json.Decoder(kind)
-        take = self._take_parameters if kind is api.GatewayClassParameters else self._take_read
-        # Older clusters have ReferenceGrants in their former version alone.
+    def _read(self, kind: Kind) -> Reflector[api.Object]:
+        take = self._take_parameters if kind.object_type is api.GatewayClassParameters else self._take_read
         return Reflector(
             self._client,
-            RESOURCES[kind.kind],
-            decoder.decode,
+            RESOURCES[kind.name],
+            json_decoder(kind).decode,
             take,
-            field_selector=SELECTED.get(kind, ""),
-            other_versions=FORMER.get(kind, ()),
+            field_selector=kind.field_selector,
+            other_versions=kind.fallback_versions,
         )
 
     def _owned(self, kind: str, selector: str) -> Reflector[LiveObject]:

@@ -1,8 +1,8 @@
 """The kinds that files may hold, with their compiled schemas.
 
-In:   schemas/*.json, which tools/fetch_schemas.py makes, and the schemas in core.py.
-Out:  for (apiVersion, kind) the check of a document.
-A schema is read and compiled when the first document asks for it.
+In:   the table of kinds, schemas/*.json, which tools/fetch_schemas.py writes, and the schemas in core.py.
+Out:  by apiVersion and kind, a function that validates a document.
+A schema is compiled when the first document of its kind is validated.
 """
 
 # ruff: noqa: ANN401  a document's values can be anything
@@ -17,17 +17,17 @@ from typing import Any
 import msgspec
 
 from varnish_gateway import errors
-from varnish_gateway.standalone.schema.core import CORE_KINDS, METADATA
+from varnish_gateway.kinds import KINDS, Kind, SchemaSource
+from varnish_gateway.standalone.schema.core import BUILT_IN, METADATA
 from varnish_gateway.standalone.schema.problem import Problem
 from varnish_gateway.standalone.schema.structure import compile_schema
 
 SCHEMAS = Path(__file__).parent.parent / "schemas"
-NAMES = ("gatewayclass", "gateway", "httproute", "listenerset", "referencegrant", "gatewayclassparameters")
 
 
 @dataclass
-class Kind:
-    """One version of one kind."""
+class KindSchema:
+    """Validates the documents of one kind in one version."""
 
     namespaced: bool
     schema: Mapping[str, Any]
@@ -53,19 +53,13 @@ class Catalogue:
     """Every kind that we read."""
 
     def __init__(self, schemas: Path = SCHEMAS) -> None:
-        self.kinds: dict[tuple[str, str], Kind] = {
-            name: Kind(namespaced, schema) for name, (schema, namespaced) in CORE_KINDS.items()
-        }
-        for name in NAMES:
-            self._add(_read(schemas / f"{name}.json"))
+        self.kinds: dict[tuple[str, str], KindSchema] = {}
+        for kind in KINDS.values():
+            if kind.schema is not None:
+                found = _schemas_of(kind, schemas)
+                self.kinds |= {(version, kind.name): KindSchema(kind.namespaced, found[version]) for version in found}
 
-    def _add(self, crd: Mapping[str, Any]) -> None:
-        for version, schema in crd["versions"].items():
-            whole = {**schema, "properties": {**schema["properties"], "metadata": METADATA}}
-            whole["required"] = [*schema.get("required", ()), "metadata"]
-            self.kinds[f"{crd['group']}/{version}", crd["kind"]] = Kind(crd["namespaced"], whole)
-
-    def find(self, api_version: str, kind: str) -> Kind | None:
+    def find(self, api_version: str, kind: str) -> KindSchema | None:
         """Return the kind, or None when we don't read it.
 
         Raises UnknownKind for what looks like a slip: a kind that we read under a version that
@@ -81,6 +75,20 @@ class Catalogue:
         if near := difflib.get_close_matches(kind.lower(), ours, n=1, cutoff=0.85):
             raise errors.UnknownKind(f'unknown kind "{kind}"; did you mean "{ours[near[0]]}"?')
         return None
+
+
+def _schemas_of(kind: Kind, directory: Path) -> dict[str, Mapping[str, Any]]:
+    """Return the schema of each version."""
+    if kind.schema is SchemaSource.BUILT_IN:
+        return dict.fromkeys(kind.api_versions, BUILT_IN[kind.name])
+    versions = _read(directory / f"{kind.name.lower()}.json")["versions"]
+    return {version: _with_metadata(versions[version.rpartition("/")[2]]) for version in kind.api_versions}
+
+
+def _with_metadata(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a CRD's schema with that of metadata, which a CRD leaves to the API server."""
+    properties = {**schema["properties"], "metadata": METADATA}
+    return {**schema, "properties": properties, "required": [*schema.get("required", ()), "metadata"]}
 
 
 def _read(path: Path) -> Any:

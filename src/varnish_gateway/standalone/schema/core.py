@@ -142,11 +142,11 @@ _ENDPOINT_SLICE: Schema = {
     ],
 }
 
-CORE_KINDS: Mapping[tuple[str, str], tuple[Schema, bool]] = {
-    ("v1", "Service"): (_SERVICE, True),
-    ("v1", "Namespace"): (_kind({}, others="spec status"), False),
-    ("v1", "Secret"): (_kind({"type": _TEXT, "data": _TEXTS, "stringData": _TEXTS}, others="immutable"), True),
-    ("v1", "ConfigMap"): (_kind({"data": _TEXTS}, others="binaryData immutable"), True),
-    ("discovery.k8s.io/v1", "EndpointSlice"): (_ENDPOINT_SLICE, True),
+BUILT_IN: Mapping[str, Schema] = {
+    "Service": _SERVICE,
+    "Namespace": _kind({}, others="spec status"),
+    "Secret": _kind({"type": _TEXT, "data": _TEXTS, "stringData": _TEXTS}, others="immutable"),
+    "ConfigMap": _kind({"data": _TEXTS}, others="binaryData immutable"),
+    "EndpointSlice": _ENDPOINT_SLICE,
 }
-"""(apiVersion, kind) → schema, and whether objects of it live in a namespace."""
+"""By kind: those whose SchemaSource is BUILT_IN."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from varnish_gateway import api
 from varnish_gateway.api import Key
+from varnish_gateway.api.core import TLS_TYPE
 from varnish_gateway.translate.conditions import Problem
 from varnish_gateway.translate.grants import Owner, granted
 from varnish_gateway.translate.tls import pem
@@ -21,8 +22,6 @@ from varnish_gateway.translate.tls import pem
 if TYPE_CHECKING:
     from varnish_gateway.api.gateway_networking import ListenerTls, ObjectReference
     from varnish_gateway.translate.incremental.view import View
-
-TLS_TYPE = "kubernetes.io/tls"
 
 
 class Certified(Struct, frozen=True):

@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from varnish_gateway.api import decode, key_of
+from varnish_gateway.api import key_of
 from varnish_gateway.dataplane.ghost.join import ANY_PORT, Join, known_addresses, needs_of, unserved_reason
+from varnish_gateway.decoding import decode
 from varnish_gateway.ir import wire
 
 

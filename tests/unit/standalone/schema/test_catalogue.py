@@ -3,7 +3,7 @@
 import pytest
 
 from varnish_gateway import errors
-from varnish_gateway.api import KINDS
+from varnish_gateway.decoding import TYPES
 from varnish_gateway.standalone.schema import Catalogue, dotted
 
 GATEWAY_API = "gateway.networking.k8s.io/v1"
@@ -15,12 +15,12 @@ def catalogue() -> Catalogue:
 
 
 def test_exactly_the_kinds_that_are_read_have_a_schema(catalogue):
-    assert catalogue.kinds.keys() == KINDS.keys()
+    assert catalogue.kinds.keys() == TYPES.keys()
 
 
 def test_namespaced_as_the_types_say(catalogue):
     assert {name: kind.namespaced for name, kind in catalogue.kinds.items()} == {
-        name: kind.namespaced for name, kind in KINDS.items()
+        name: kind.namespaced for name, kind in TYPES.items()
     }
 
 

@@ -9,6 +9,7 @@ from support.certificates import authority, secret
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import ListenerTls, ObjectReference
+from varnish_gateway.decoding import decode
 from varnish_gateway.translate.grants import Owner
 from varnish_gateway.translate.incremental.view import Store, View
 from varnish_gateway.translate.tls import certificates, pem
@@ -88,7 +89,7 @@ def test_its_own_namespace_is_the_owners():
 )
 def test_secrets_that_can_not_be_used(changes, words):
     document = authority("root").issue("www").secret("default", "cert") | changes
-    found = resolve(asked("cert"), GATEWAY, view_of(api.decode(document)))
+    found = resolve(asked("cert"), GATEWAY, view_of(decode(document)))
     assert told(found) == ["InvalidCertificateRef"]
     assert found.problems[0].message.startswith("Secret default/cert: ")
     assert words in found.problems[0].message
@@ -100,7 +101,7 @@ def test_plain_text_counts_as_an_api_server_would_take_it():
     text = {"stringData": {"tls.crt": made.crt.decode(), "tls.key": made.private.decode()}}
     document = secret("default", "cert", b"", b"") | text
     assert plain.value("tls.crt") is None
-    assert resolve(asked("cert"), GATEWAY, view_of(api.decode(document))).files == (
+    assert resolve(asked("cert"), GATEWAY, view_of(decode(document))).files == (
         pem.certificate(made.crt, made.private),
     )
 

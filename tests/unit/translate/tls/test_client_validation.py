@@ -6,6 +6,7 @@ from support.builders.objects import secret_grant, view_of
 from support.certificates import authority, config_map, pem
 from varnish_gateway import api
 from varnish_gateway.api.gateway_networking import Frontend, FrontendValidation, ObjectReference
+from varnish_gateway.decoding import decode
 from varnish_gateway.translate.grants import Owner
 from varnish_gateway.translate.tls import client_validation
 from varnish_gateway.translate.tls.client_validation import Clients, is_insecure
@@ -16,7 +17,7 @@ ONE, TWO = authority("one"), authority("two")
 
 
 def ca(name: str, *authorities, namespace: str = "default", **changes) -> api.Object:
-    return api.decode(config_map(namespace, name, *authorities) | changes)
+    return decode(config_map(namespace, name, *authorities) | changes)
 
 
 def resolve(*refs: str | dict, view: tuple = (), mode: str = "AllowValidOnly") -> Clients:
@@ -90,7 +91,7 @@ def test_authorities_that_are_too_many_together():
 def frontend(**spec) -> Frontend:
     document = {"gatewayClassName": "varnish", "tls": {"frontend": spec}}
     gateway = {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "g"}}
-    return api.decode(gateway | {"spec": document}).spec.tls.frontend
+    return decode(gateway | {"spec": document}).spec.tls.frontend
 
 
 def test_a_port_of_its_own_counts_in_place_of_the_default():

@@ -4,6 +4,7 @@ from support import certificates
 from support.builders.objects import certificate, gateway, https, keyed, obj, route, secret_grant, service
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
+from varnish_gateway.decoding import decode
 from varnish_gateway.ir import wire
 from varnish_gateway.translate import Translator
 from varnish_gateway.translate.tls.pem import CERTIFICATE_BYTES
@@ -47,7 +48,7 @@ class World:
 
 
 def ca(name: str = "ca") -> api.Object:
-    return api.decode(certificates.config_map("default", name, ROOT))
+    return decode(certificates.config_map("default", name, ROOT))
 
 
 def validated(*refs: str, **validation) -> dict:
@@ -106,7 +107,7 @@ def test_the_first_certificate_is_for_clients_that_name_nobody():
 
 
 def hosting(name: str, *hosts: str) -> api.Object:
-    return api.decode(ROOT.issue(hosts[0], hosts=hosts).secret("default", name))
+    return decode(ROOT.issue(hosts[0], hosts=hosts).secret("default", name))
 
 
 def test_the_certificates_of_one_listener_are_told_apart_by_the_hosts_that_they_are_for():
@@ -216,7 +217,7 @@ def test_route_kinds_that_are_strange_do_not_hide_a_certificate_that_is_missing(
 
 
 def large(name: str) -> api.Object:
-    return api.decode(ROOT.issue(name, padding=CERTIFICATE_BYTES // 2).secret("default", name))
+    return decode(ROOT.issue(name, padding=CERTIFICATE_BYTES // 2).secret("default", name))
 
 
 def test_what_does_not_fit_is_the_loss_of_its_listener_alone():
@@ -275,7 +276,7 @@ def test_a_port_whose_validation_can_not_be_had_is_not_served_without_it():
 
 def test_authorities_that_have_no_room_are_not_left_out():
     frontend = {"frontend": {"default": validated("ca")}}
-    big = api.decode(certificates.config_map("default", "ca", certificates.authority("big", padding=60_000)))
+    big = decode(certificates.config_map("default", "ca", certificates.authority("big", padding=60_000)))
     world = World(gateway("gw", PLAIN, https(), tls=frontend), certificate(), big, tls_limit=50_000)
     assert world.served == ["http"]
     assert world.tls == ir.Tls()
