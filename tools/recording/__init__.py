@@ -1,0 +1,1 @@
+"""The terminal recording of the README: a real session, drawn as an animated SVG."""
