@@ -84,6 +84,10 @@ setup: build/packages $(VENV)/installed $(EXTENSION) $(VMOD) build/schemas ## bu
 run: setup ## serve an example until Ctrl-C: make run EXAMPLE=canary, or the cafe
 	@$(BIN)/python examples/demo.py examples/$(EXAMPLE)
 
+.PHONY: recording
+recording: setup ## record the terminal session of the README again
+	@PYTHONPATH=src:tools $(BIN)/python -m recording
+
 .PHONY: dev-cluster
 dev-cluster: setup build/binaries ## an API server to develop against, until Ctrl-C
 	@PYTHONPATH=src:tools $(BIN)/python -m cluster.apiserver
