@@ -8,11 +8,12 @@ so one change costs about ``PER_SHARD`` routes' worth of copying whatever the to
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from zlib import crc32
 
 import msgspec
 
 from varnish_gateway.api import Key
+from varnish_gateway.emit import sharding
+from varnish_gateway.emit.sharding import ShardedMap, ShardRules
 from varnish_gateway.ir import wire
 
 PER_SHARD = 64
@@ -31,13 +32,21 @@ def content_hash(text: bytes) -> str:
 
 
 def shard_of(namespace: str, name: str, shards: int) -> int:
-    """Return the shard that holds a route; readers and writers agree on it."""
-    return _shard_of(f"{namespace}/{name}", shards)
+    """Return the shard that holds a route.
+
+    Several shards leave the first one to the listeners: it lies beside the index, which every change writes.
+    """
+    return sharding.shard_of(f"{namespace}/{name}", shards, spare_first=True)
 
 
-def _shard_of(key: str, shards: int) -> int:
-    """Several shards leave the first one to the listeners: it lies beside the index, which every change writes."""
-    return 0 if shards == 1 else 1 + crc32(key.encode()) % (shards - 1)
+def _rules() -> ShardRules:
+    return ShardRules(
+        grow_above=PER_SHARD,
+        shrink_below=PER_SHARD / 4,
+        most_bytes=BYTES_PER_SHARD,
+        most_shards=MOST_SHARDS,
+        spare_first=True,
+    )
 
 
 def endpoint_namespaces(routes: Iterable[wire.Route]) -> frozenset[str]:
@@ -60,12 +69,10 @@ class Shards:
 
     def __init__(self, shards: int = 1) -> None:
         self._listeners: tuple[wire.Listener, ...] = ()
-        self._members: list[dict[str, bytes]] = [{} for _ in range(shards)]
-        self._sizes = [0] * shards
-        self._routes = 0
+        self._routes = ShardedMap[bytes](_rules(), shards, size=len)
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._routes)
 
     def update(
         self,
@@ -73,87 +80,41 @@ class Shards:
         listeners: tuple[wire.Listener, ...] | None = None,
         routes: Mapping[Key, wire.Route | None],
     ) -> dict[int, bytes | None]:
-        """Take in what changed; return the changed shards, None for one that is gone.
+        """Apply what changed; return the changed shards, None for one that is gone.
 
         ``listeners`` None means unchanged; a route with the value None is gone.
         """
-        touched: set[int] = set()
+        before = len(self)
+        touched = self._routes.update(
+            {
+                f"{namespace}/{name}": None if route is None else _encode(route)
+                for (_, namespace, name), route in routes.items()
+            }
+        )
         if listeners is not None and listeners != self._listeners:
             self._listeners = listeners
             touched.add(0)
-        touched.update(self._put(routes))
-        before = len(self._members)
-        self._fit(touched)
-        if len(self._members) != before:
-            touched = set(range(len(self._members)))
         return self._changed(touched, before)
 
     def resize(self, shards: int) -> dict[int, bytes | None]:
-        """Have that many shards if the routes fit into them; return every shard, None for one that is gone."""
-        before = len(self._members)
-        self._reshard(shards)
-        self._fit(range(shards))
-        return self._changed(range(len(self._members)), before)
+        """Use that many shards if the routes fit into them; return every shard, None for one that is gone."""
+        before = len(self)
+        self._routes.resize(shards)
+        return self._changed(range(len(self)), before)
 
     def all(self) -> dict[int, bytes]:
         """Return every shard."""
-        return {shard: self._encoded(shard) for shard in range(len(self._members))}
+        return {shard: self._encoded(shard) for shard in range(len(self))}
 
     def _changed(self, touched: Iterable[int], before: int) -> dict[int, bytes | None]:
         changed: dict[int, bytes | None] = {shard: self._encoded(shard) for shard in sorted(touched)}
-        changed.update(dict.fromkeys(range(len(self._members), before)))
+        changed.update(dict.fromkeys(range(len(self), before)))
         return changed
 
-    def _put(self, routes: Mapping[Key, wire.Route | None]) -> Iterable[int]:
-        for (_, namespace, name), route in routes.items():
-            shard = shard_of(namespace, name, len(self._members))
-            members, key = self._members[shard], f"{namespace}/{name}"
-            encoded = None if route is None else _encode(route)
-            if members.get(key) == encoded:
-                continue
-            self._routes += (encoded is not None) - (key in members)
-            self._sizes[shard] += len(encoded or b"") - len(members.get(key, b""))
-            if encoded is None:
-                del members[key]
-            else:
-                members[key] = encoded
-            yield shard
-
-    def _fit(self, touched: Iterable[int]) -> None:
-        """Have as many shards as the routes need, by number and by size."""
-        before = shards = len(self._members)
-        while self._routes > PER_SHARD * shards:
-            shards *= 2
-        while (
-            shards > 1 and self._routes < PER_SHARD * shards // 4 and sum(self._sizes) < BYTES_PER_SHARD * shards // 8
-        ):
-            shards //= 2
-        if shards != before:
-            self._reshard(shards)
-            touched = range(shards)
-        while any(self._is_too_large(shard) for shard in touched) and len(self._members) < MOST_SHARDS:
-            self._reshard(2 * len(self._members))
-            touched = range(len(self._members))
-
-    def _is_too_large(self, shard: int) -> bool:
-        return self._sizes[shard] > BYTES_PER_SHARD and len(self._members[shard]) > 1
-
-    def _reshard(self, shards: int) -> None:
-        fresh: list[dict[str, bytes]] = [{} for _ in range(shards)]
-        sizes = [0] * shards
-        for members in self._members:
-            for key, encoded in members.items():
-                shard = _shard_of(key, shards)
-                fresh[shard][key] = encoded
-                sizes[shard] += len(encoded)
-        self._members, self._sizes = fresh, sizes
-
     def _encoded(self, shard: int) -> bytes:
-        members = self._members[shard]
-        head = wire.Routing(
-            version=2, shard=shard, shards=len(self._members), listeners=self._listeners if shard == 0 else ()
-        )
-        return _joined(_encode(head)[:-1], members)
+        listeners = self._listeners if shard == 0 else ()
+        head = wire.Routing(version=2, shard=shard, shards=len(self), listeners=listeners)
+        return _joined(_encode(head)[:-1], self._routes[shard])
 
 
 def patched(text: bytes, patch: wire.Patch) -> bytes:

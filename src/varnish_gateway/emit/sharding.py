@@ -15,25 +15,28 @@ from msgspec import Struct
 V = TypeVar("V")
 
 
+def shard_of(name: str, shards: int, *, spare_first: bool = False) -> int:
+    """Return the shard that holds a name; readers and writers agree on it.
+
+    With ``spare_first``, several shards leave the first one empty.
+    """
+    if not spare_first:
+        return crc32(name.encode()) % shards
+    return 0 if shards == 1 else 1 + crc32(name.encode()) % (shards - 1)
+
+
 class ShardRules(Struct, frozen=True, kw_only=True):
     """How full shards become.
 
     ``grow_above`` and ``shrink_below`` are values per shard on average. ``most_bytes`` limits a shard
-    that holds several values; None means that size doesn't count. With ``spare_first``, several shards
-    leave the first one without values.
+    that holds several values; None means that size doesn't count. ``spare_first`` as in ``shard_of``.
     """
 
     grow_above: int
-    shrink_below: int
+    shrink_below: float
     most_bytes: int | None = None
     most_shards: int = 8192
     spare_first: bool = False
-
-    def shard_of(self, name: str, shards: int) -> int:
-        """Return the shard that holds a name; readers and writers agree on it."""
-        if not self.spare_first:
-            return crc32(name.encode()) % shards
-        return 0 if shards == 1 else 1 + crc32(name.encode()) % (shards - 1)
 
     def fitting(self, shards: int, values: int, size: int) -> int:
         """Return how many shards hold that many values of that size together, starting from the present number."""
@@ -78,7 +81,7 @@ class ShardedMap(Generic[V]):
 
     def _put(self, name: str, value: V | None) -> int | None:
         """Return the shard if its members changed."""
-        shard = self._rules.shard_of(name, len(self))
+        shard = shard_of(name, len(self), spare_first=self._rules.spare_first)
         members = self._members[shard]
         before = members.get(name)
         if before == value:
@@ -112,6 +115,6 @@ class ShardedMap(Generic[V]):
         self._members, self._sizes = [{} for _ in range(shards)], [0] * shards
         for members in former:
             for name, value in members.items():
-                shard = self._rules.shard_of(name, shards)
+                shard = shard_of(name, shards, spare_first=self._rules.spare_first)
                 self._members[shard][name] = value
                 self._sizes[shard] += self._size(value)

@@ -2,23 +2,20 @@
 
 In:   changed routing shards (bytes, passed through) and changed pools.
 Out:  a Bundle: the manifest and every file that it names.
-Pure. A change re-encodes the shards that it touches: pools are spread over a power of two
-of shards by crc32 of their name, about POOLS_PER_SHARD in each.
+Pure. A change re-encodes the shards that it touches; a shard holds about POOLS_PER_SHARD pools.
 """
 
 from collections.abc import Mapping
-from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 
 from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.emit.sharding import ShardedMap, ShardRules
 from varnish_gateway.ir import wire
 
 POOLS_PER_SHARD = 64
-# Shards double above this and halve below that, so a pool that comes and goes moves nothing.
-_GROW_ABOVE = POOLS_PER_SHARD * 3 // 2
-_SHRINK_BELOW = POOLS_PER_SHARD // 4
+_RULES = ShardRules(grow_above=POOLS_PER_SHARD * 3 // 2, shrink_below=POOLS_PER_SHARD // 4)
 
 Pool = tuple[wire.Endpoint, ...]
 Pools = dict[str, Pool]
@@ -33,26 +30,23 @@ class Bundle(Struct, frozen=True):
 
 
 class GhostFiles:
-    """The shards of the configuration that is wanted."""
+    """The shards of the desired configuration."""
 
     def __init__(self) -> None:
         self._routing: dict[int, tuple[str, bytes]] = {}
         self._endpoints: dict[int, tuple[str, bytes]] = {}
-        self._pools: list[Pools] = [{}]
-        self._count = 0
+        self._pools = ShardedMap[Pool](_RULES)
 
     def update(self, routing: Mapping[int, bytes | None], pools: Mapping[str, Pool | None]) -> None:
-        """Take changes in; None is a shard or a pool that is gone."""
+        """Apply changes; None is a shard or a pool that is gone."""
         for shard, content in routing.items():
             _put(self._routing, "routing", shard, content)
-        touched = {self._set_pool(name, pool) for name, pool in pools.items()}
-        if self._reshard():
+        before = len(self._pools)
+        touched = self._pools.update(pools)
+        if len(self._pools) != before:
             self._endpoints.clear()
-            touched = set(range(len(self._pools)))
         for shard in touched:
-            members = self._pools[shard]
-            content = msgspec.json.encode(wire.Endpoints(version=2, pools=members), order="sorted") if members else None
-            _put(self._endpoints, "endpoints", shard, content)
+            _put(self._endpoints, "endpoints", shard, _encoded(self._pools[shard]))
 
     def bundle(self) -> Bundle:
         routing = tuple(self._routing[shard] for shard in sorted(self._routing))
@@ -62,31 +56,10 @@ class GhostFiles:
         manifest = wire.Manifest(version=2, id=identity, routing=names[0], endpoints=names[1])
         return Bundle(identity, msgspec.json.encode(manifest), dict((*routing, *endpoints)))
 
-    def _set_pool(self, name: str, pool: Pool | None) -> int:
-        shard = crc32(name.encode()) % len(self._pools)
-        members = self._pools[shard]
-        self._count -= name in members
-        if pool is None:
-            members.pop(name, None)
-        else:
-            members[name] = pool
-            self._count += 1
-        return shard
 
-    def _reshard(self) -> bool:
-        shards = len(self._pools)
-        while self._count > shards * _GROW_ABOVE:
-            shards *= 2
-        while shards > 1 and self._count < shards * _SHRINK_BELOW:
-            shards //= 2
-        if shards == len(self._pools):
-            return False
-        spread: list[Pools] = [{} for _ in range(shards)]
-        for members in self._pools:
-            for name, pool in members.items():
-                spread[crc32(name.encode()) % shards][name] = pool
-        self._pools = spread
-        return True
+def _encoded(pools: Mapping[str, Pool]) -> bytes | None:
+    """Return the text of a shard, None for one without pools."""
+    return msgspec.json.encode(wire.Endpoints(version=2, pools=dict(pools)), order="sorted") if pools else None
 
 
 def _put(shards: dict[int, tuple[str, bytes]], kind: str, shard: int, content: bytes | None) -> None:
