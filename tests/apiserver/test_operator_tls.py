@@ -23,7 +23,7 @@ from support.kube.pods import Pod
 from varnish_gateway.emit.manifests.containers import HEALTH_PORT
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
-from varnish_gateway.translate.tls.pem import CERTIFICATE_BYTES
+from varnish_gateway.translate.tls.blocks import CERTIFICATE_BYTES
 
 ROOT = certificates.authority("root")
 

@@ -14,11 +14,12 @@ from msgspec import Struct
 
 from varnish_gateway import errors
 from varnish_gateway.dataplane.process.sockets import Socket
-from varnish_gateway.dataplane.tls import pem
+from varnish_gateway.dataplane.tls import openssl
 from varnish_gateway.emit import haproxy
 from varnish_gateway.emit.haproxy import Bind, Clients, Slot
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import Tls, wire
+from varnish_gateway.translate.tls import blocks
 
 _SERVER_NAME = re.compile(r"\*|(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")
 
@@ -143,7 +144,8 @@ class Planner:
         if port.clients is None:
             return None
         try:
-            content = pem.clean_authorities(files[port.clients.file])
+            content = blocks.clean_authorities(files[port.clients.file])
+            openssl.check_authorities(content)
         except KeyError:
             return errors.BadDocument("the file is not there")
         except errors.BadDocument as error:
@@ -157,7 +159,7 @@ class Planner:
         mark = content_hash(content)
         if mark not in self._cleaned:
             try:
-                cleaned = pem.clean_pair(content)
+                cleaned = blocks.clean_pair(content)
                 self._check(cleaned)
                 self._cleaned[mark] = cleaned
             except errors.BadDocument as error:

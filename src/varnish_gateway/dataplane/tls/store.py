@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from varnish_gateway.dataplane.process.workdir import write_private
-from varnish_gateway.dataplane.tls import pem
+from varnish_gateway.dataplane.tls import openssl
 from varnish_gateway.emit.routing import content_hash
 
 PID_FILE = "haproxy.pid"
@@ -52,6 +52,6 @@ class Store:
         path = self.directory / f".check-{os.getpid()}"
         write_private(path, content)
         try:
-            pem.check_pair(path)
+            openssl.check_pair(path)
         finally:
             path.unlink()

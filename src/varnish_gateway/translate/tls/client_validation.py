@@ -17,6 +17,7 @@ from varnish_gateway.translate.conditions import Problem, joined
 from varnish_gateway.translate.gateway.listeners import NO_AUTHORITY
 from varnish_gateway.translate.grants import Owner, granted
 from varnish_gateway.translate.tls import pem
+from varnish_gateway.translate.tls.blocks import AUTHORITY_BYTES
 from varnish_gateway.translate.tls.certificates import not_permitted
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def resolve(validation: FrontendValidation | None, owner: Owner, view: View) -> 
     text = b"".join(dict.fromkeys(one for one in found if isinstance(one, bytes)))
     if not found:
         problems.append(_invalid("tls.frontend: caCertificateRefs names no authority; name a ConfigMap"))
-    if len(text) > pem.AUTHORITY_BYTES:
-        problems.append(_invalid(f"caCertificateRefs have {len(text):,} bytes; {pem.AUTHORITY_BYTES:,} are possible"))
+    if len(text) > AUTHORITY_BYTES:
+        problems.append(_invalid(f"caCertificateRefs have {len(text):,} bytes; {AUTHORITY_BYTES:,} are possible"))
         text = b""
     file = pem.named(text, ".ca.pem") if text else None
     return Clients(file, validation.mode == INSECURE, tuple(problems))

@@ -7,7 +7,8 @@ Pure, and without a clock: a certificate that has expired is served, and its cli
 
 A chain in the wrong order is put right: the certificate of the key first, then whoever issued it.
 Self-signed roots and what belongs to no chain are left out. What OpenSSL would refuse to load at
-its default level of security is refused here, where it can be told to whom it concerns.
+its default level of security is refused here, where it can be told to whom it concerns. ``blocks.py`` lists
+the checks that follow in the data plane.
 """
 
 from __future__ import annotations
@@ -24,20 +25,18 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import PublicKeyAlgorithmOID
 from msgspec import Struct
 
+from varnish_gateway.translate.tls.blocks import AUTHORITY_BYTES, BEGIN, CERTIFICATE_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-CERTIFICATE_BYTES = 64_000
-"""A certificate with its chain and its key may have so many."""
 MOST_CERTIFICATES = 20
 """A chain is looked for among so many."""
 MOST_HOSTS = 100
-AUTHORITY_BYTES = 256_000
 RSA_BITS = range(2048, 8193)
 CURVES = ("secp256r1", "secp384r1", "secp521r1")
 WEAK_HASHES = ("md5", "sha1")
 FEWEST_CURVE_BITS = 224
-BEGIN = b"-----BEGIN CERTIFICATE-----"
 _HOST = re.compile(r"(?=.{1,253}$)(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _FAULTS = (Exception,)
 """What is raised about bytes of a stranger's has nothing else in common, InvalidVersion and InternalError among it."""

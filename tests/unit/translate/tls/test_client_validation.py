@@ -9,8 +9,9 @@ from varnish_gateway.api.gateway_networking import Frontend, FrontendValidation,
 from varnish_gateway.decoding import decode
 from varnish_gateway.translate.grants import Owner
 from varnish_gateway.translate.tls import client_validation
+from varnish_gateway.translate.tls.blocks import AUTHORITY_BYTES
 from varnish_gateway.translate.tls.client_validation import Clients, is_insecure
-from varnish_gateway.translate.tls.pem import AUTHORITY_BYTES, named
+from varnish_gateway.translate.tls.pem import named
 
 GATEWAY = Owner("Gateway", "default")
 ONE, TWO = authority("one"), authority("two")

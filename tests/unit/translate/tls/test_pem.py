@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.certificates import Issued, authority, curve_key, issued, pem, private_pem, rsa_key
-from varnish_gateway.translate.tls.pem import AUTHORITY_BYTES, CERTIFICATE_BYTES, File, authorities, certificate, named
+from varnish_gateway.translate.tls.blocks import AUTHORITY_BYTES, CERTIFICATE_BYTES
+from varnish_gateway.translate.tls.pem import File, authorities, certificate, named
 
 ROOT = authority("root")
 MIDDLE = ROOT.issue("middle", is_authority=True)

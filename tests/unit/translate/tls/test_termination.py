@@ -7,7 +7,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.decoding import decode
 from varnish_gateway.ir import wire
 from varnish_gateway.translate import Translator
-from varnish_gateway.translate.tls.pem import CERTIFICATE_BYTES
+from varnish_gateway.translate.tls.blocks import CERTIFICATE_BYTES
 
 GW = Key("Gateway", "default", "gw")
 ROOT = certificates.authority("root")
