@@ -16,7 +16,7 @@ import lab
 from site_of_routes import WRITERS, Sightings
 
 from cluster.apiserver.server import Cluster
-from support.kube.chaperones import Chaperone, Gateway, pod_address
+from support.kube.chaperone_process import ChaperoneProcess, ProvisionedGateway, pod_address
 from varnish_gateway.ir import wire
 from varnish_gateway.kube.client import Client
 
@@ -47,12 +47,12 @@ def measure(changes: int) -> dict[str, object]:
 
 
 async def _measure(cluster: Cluster, directory: Path, origins: list[wire.Endpoint], changes: int) -> list[float]:
-    gateway = Gateway(cluster, NAMESPACE)
+    gateway = ProvisionedGateway(cluster, NAMESPACE)
     token = gateway.grant(shards=SHARDS)
     gateway.write(*(f"{NAMESPACE}/{_name(number)}" for number in range(SERVICES)), shards=SHARDS)
     async with cluster.client() as client:
         await _write_slices(client, origins[0])
-        chaperone = Chaperone(gateway, token, directory)
+        chaperone = ChaperoneProcess(gateway, token, directory)
         async with chaperone.running(), Sightings(client).of("EndpointSlice") as watcher:
             await asyncio.to_thread(_ask_until, chaperone.port, _name(SERVICES - 1), "blue")
             return [
@@ -85,7 +85,7 @@ async def _write_slices(client: Client, endpoint: wire.Endpoint) -> None:
 
 
 async def _switch(
-    gateway: Gateway, chaperone: Chaperone, watcher: Sightings, number: int, endpoint: wire.Endpoint
+    gateway: ProvisionedGateway, chaperone: ChaperoneProcess, watcher: Sightings, number: int, endpoint: wire.Endpoint
 ) -> float:
     """Point a Service to the other origin; return the milliseconds from the watch event to its first answer."""
     name = _name(number)

@@ -14,13 +14,13 @@ from collections import Counter
 
 from cluster.api import Api
 from support.http.traffic import Target, probe
-from support.kube import cluster_objects as objects
-from support.kube.namespaces import Lab
+from support.kube import echo as objects
+from support.kube.cluster_harness import ClusterHarness
 
 SHARE = 100
 
 
-async def measure(lab: Lab, address: str, count: int) -> tuple[list[float], Counter[int]]:
+async def measure(lab: ClusterHarness, address: str, count: int) -> tuple[list[float], Counter[int]]:
     """Return how long each route took, in milliseconds, and which statuses were seen."""
     took, seen = [], Counter[int]()
     for number in range(count):
@@ -44,7 +44,7 @@ def main() -> int:
     api, name = Api(), f"propagation-{os.getpid()}"
     api.create("/api/v1/namespaces", objects.namespace(name))
     try:
-        lab = Lab(api, name)
+        lab = ClusterHarness(api, name)
         lab.echo("echo")
         took, seen = asyncio.run(measure(lab, lab.gateway(), count))
     finally:

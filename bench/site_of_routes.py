@@ -18,7 +18,7 @@ sys.path.insert(0, str(lab.ROOT / "tests"))
 sys.path.insert(0, str(lab.ROOT / "tools"))
 
 from cluster.apiserver.server import Cluster
-from support.kube.operators import Operator, gateway, gateway_class, route, service
+from support.kube.operator_process import OperatorProcess, gateway, gateway_class, route, service
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.resources import RESOURCES
 
@@ -33,14 +33,14 @@ class Site:
         directory.mkdir()
         self.directory = directory
         self.cluster = Cluster(directory)
-        self.operator: Operator
+        self.operator: OperatorProcess
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         self.cluster.start()
         try:
             self.cluster.create_namespace(NAMESPACE)
-            self.operator = Operator(self.cluster, self.directory, class_name=CLASS).start()
+            self.operator = OperatorProcess(self.cluster, self.directory, class_name=CLASS).start()
             try:
                 yield
             finally:

@@ -14,7 +14,7 @@ mixture    changes of all kinds, by chance
 
 Most tests share one ``cluster`` and have a ``namespace`` each. A test that kills the API server,
 pauses it, or takes a CRD away has an ``own_cluster``. The tests of a module may share one
-``operator``; each has a ``lab`` in a namespace of its own, and the class without parameters.
+``operator``; each has a ``harness`` in a namespace of its own, and the class without parameters.
 """
 
 import itertools
@@ -24,10 +24,10 @@ from pathlib import Path
 import pytest
 
 from cluster.apiserver.server import Cluster
-from support.directories import open_place
-from support.kube.chaperones import Gateway
-from support.kube.operatorlab import Lab
-from support.kube.operators import Operator, gateway_class, put
+from support.directories import open_directory
+from support.kube.chaperone_process import ProvisionedGateway
+from support.kube.operator_harness import OperatorHarness
+from support.kube.operator_process import OperatorProcess, gateway_class, put
 from varnish_gateway.kube.client import Client
 
 _turn = itertools.count(1)
@@ -62,28 +62,28 @@ async def client(cluster: Cluster) -> AsyncIterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def operator(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def operator(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
     """Have an operator for all tests of a module, with a class of its own."""
     name = f"class-{next(_turn)}"
     put(cluster, gateway_class(name))
-    operator = Operator(cluster, tmp_path_factory.mktemp("operator"), class_name=name).start()
+    operator = OperatorProcess(cluster, tmp_path_factory.mktemp("operator"), class_name=name).start()
     yield operator
     operator.stop()
 
 
 @pytest.fixture
-def operators() -> Iterator[list[Operator]]:
+def operators() -> Iterator[list[OperatorProcess]]:
     """Have a list for operators of a test: those that are in it are ended after the test."""
-    operators: list[Operator] = []
+    operators: list[OperatorProcess] = []
     yield operators
     for operator in operators:
         operator.kill()
 
 
 @pytest.fixture
-def lab(cluster: Cluster, operator: Operator, namespace: str) -> Iterator[Lab]:
+def harness(cluster: Cluster, operator: OperatorProcess, namespace: str) -> Iterator[OperatorHarness]:
     """Have a namespace for the operator."""
-    yield Lab(cluster, operator, namespace)
+    yield OperatorHarness(cluster, operator, namespace)
     put(cluster, gateway_class(operator.class_name))
 
 
@@ -93,14 +93,14 @@ def lab(cluster: Cluster, operator: Operator, namespace: str) -> Iterator[Lab]:
 @pytest.fixture
 def place() -> Iterator[Path]:
     """Give a directory that varnishd's unprivileged worker may enter."""
-    with open_place() as directory:
+    with open_directory() as directory:
         yield directory
 
 
 @pytest.fixture
-def gateway(cluster: Cluster, namespace: str) -> Gateway:
+def gateway(cluster: Cluster, namespace: str) -> ProvisionedGateway:
     """Give a Gateway as its chaperone sees it."""
-    return Gateway(cluster, namespace)
+    return ProvisionedGateway(cluster, namespace)
 
 
 @pytest.fixture

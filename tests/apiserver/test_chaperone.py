@@ -6,7 +6,7 @@ import pytest
 
 from cluster.apiserver.server import Refused
 from support.http.origins import Origin
-from support.kube.chaperones import NAME, SECONDS, Chaperone, index, pod_address, routing
+from support.kube.chaperone_process import NAME, SECONDS, ChaperoneProcess, index, pod_address, routing
 from varnish_gateway.emit.names import INDEX, MAIN_VCL, ROUTING
 from varnish_gateway.emit.vcl import main_vcl
 
@@ -36,7 +36,7 @@ def origins(tea, milk):
 
 @pytest.fixture
 def chaperone(gateway, place):
-    return Chaperone(gateway, gateway.grant(), place)
+    return ChaperoneProcess(gateway, gateway.grant(), place)
 
 
 def saying(word):

@@ -8,7 +8,7 @@ import pytest
 
 from support.http import client as http_client
 from support.http.origins import Origin
-from support.kube.chaperones import Chaperone, Gateway, pod_address, routing
+from support.kube.chaperone_process import ChaperoneProcess, ProvisionedGateway, pod_address, routing
 from support.waiting import until_async
 from varnish_gateway.emit.names import MAIN_VCL, ROUTING
 
@@ -28,7 +28,7 @@ def origins():
 def fragile(own_cluster):
     """Give a Gateway of a cluster whose API server may be killed."""
     own_cluster.create_namespace("shop")
-    return Gateway(own_cluster, "shop")
+    return ProvisionedGateway(own_cluster, "shop")
 
 
 @contextlib.asynccontextmanager
@@ -56,7 +56,7 @@ async def test_traffic_goes_on_and_nothing_is_missed(fragile, place, origins):
     fragile.write(one, generation=1)
     fragile.write_endpoints(one, tea)
     fragile.write_endpoints(two, tea)
-    chaperone = Chaperone(fragile, fragile.grant(), place)
+    chaperone = ChaperoneProcess(fragile, fragile.grant(), place)
     async with chaperone.running() as running:
         await chaperone.until_served("generation", "1")
         second = await asyncio.to_thread(fragile.cluster.start_second_api)
@@ -84,7 +84,7 @@ async def test_a_restart_without_an_api_server_serves_what_served_last(fragile, 
     for name in names:
         fragile.write_endpoints(name, tea)
     fragile.write(*names, shards=2, generation=7)
-    chaperone = Chaperone(fragile, fragile.grant(), place)
+    chaperone = ChaperoneProcess(fragile, fragile.grant(), place)
     async with chaperone.running() as running:
         await chaperone.until_served("generation", "7")
         await until_async((place / "work" / "last" / "last.json").exists, "it is on disk")
@@ -118,7 +118,7 @@ async def test_pools_from_disk_stay_where_endpoints_may_not_be_read_any_more(gat
     gateway.write_endpoints(mine, tea)
     gateway.write_endpoints(theirs, tea)
     gateway.write(mine, theirs)
-    chaperone = Chaperone(gateway, gateway.grant(), place)
+    chaperone = ChaperoneProcess(gateway, gateway.grant(), place)
     gateway.bind_endpoints(other)
     async with chaperone.running():
         await chaperone.until_served("generation", "1")
@@ -142,7 +142,7 @@ async def test_a_bad_vcl_after_a_restart_leaves_the_one_on_disk(gateway, place, 
     one = f"{gateway.namespace}/one"
     gateway.write(one)
     gateway.write_endpoints(one, tea)
-    chaperone = Chaperone(gateway, gateway.grant(), place)
+    chaperone = ChaperoneProcess(gateway, gateway.grant(), place)
     async with chaperone.running():
         await chaperone.until_served("generation", "1")
     gateway.write_data({MAIN_VCL: "vcl 4.1; nonsense", ROUTING: routing([one])[0]}, generation=2)
@@ -159,7 +159,7 @@ async def test_a_damaged_disk_is_no_configuration(gateway, place, origins):
     one = f"{gateway.namespace}/one"
     gateway.write(one)
     gateway.write_endpoints(one, tea)
-    chaperone = Chaperone(gateway, gateway.grant(), place)
+    chaperone = ChaperoneProcess(gateway, gateway.grant(), place)
     async with chaperone.running():
         await chaperone.until_served("generation", "1")
     for path in (place / "work" / "last").glob("routing-*"):
@@ -175,7 +175,7 @@ async def test_a_drain_goes_unready_first_and_ends_when_nobody_is_connected(gate
     gateway.write(one)
     gateway.write_endpoints(one, tea)
     times = {"DRAIN_SECONDS": "60", "DRAIN_DELAY_SECONDS": "1", "VARNISHD_EXTRA_ARGS": "-p;timeout_idle=60"}
-    chaperone = Chaperone(gateway, gateway.grant(), place, **times)
+    chaperone = ChaperoneProcess(gateway, gateway.grant(), place, **times)
     async with chaperone.running() as running:
         await chaperone.until_taken("one", "tea")
         connection = http_client.Connection(chaperone.port)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from support.kube.chaperones import Gateway
-from support.waiting import PATIENCE, until_async
+from support.kube.chaperone_process import ProvisionedGateway
+from support.waiting import TIMEOUT, until_async
 from varnish_gateway.chaperone.feeds import slices
 from varnish_gateway.chaperone.feeds.slices import SliceWatches
 from varnish_gateway.ir import wire
@@ -38,7 +38,7 @@ def told():
 
 @pytest.fixture
 async def watches(client, told, monkeypatch):
-    monkeypatch.setattr(slices, "SETTLE_SECONDS", PATIENCE)  # a list may take long on a slow machine
+    monkeypatch.setattr(slices, "SETTLE_SECONDS", TIMEOUT)  # a list may take long on a slow machine
     watches = SliceWatches(client, told.take, told.listed.append)
     async with asyncio.TaskGroup() as tasks:
         watches.begin(tasks)
@@ -53,11 +53,11 @@ async def watches(client, told, monkeypatch):
 def quickly(monkeypatch, cluster, namespace):
     """Give a Gateway, and little patience with namespaces that nobody names."""
     monkeypatch.setattr(slices, "GRACE_SECONDS", 0.01)
-    return Gateway(cluster, namespace)
+    return ProvisionedGateway(cluster, namespace)
 
 
 async def test_only_what_is_wanted_is_watched(cluster, namespace, other, watches, told):
-    gateway = Gateway(cluster, namespace)
+    gateway = ProvisionedGateway(cluster, namespace)
     gateway.write_endpoints(f"{namespace}/tea", ENDPOINT)
     gateway.write_endpoints(f"{other}/milk", ENDPOINT)
     watches.want([namespace])
@@ -96,7 +96,7 @@ async def test_what_nobody_names_any_more_goes_after_a_while(quickly, namespace,
 
 
 async def test_what_is_named_again_soon_is_not_listed_again(client, cluster, namespace, watches, told):
-    Gateway(cluster, namespace).write_endpoints(f"{namespace}/tea", ENDPOINT)
+    ProvisionedGateway(cluster, namespace).write_endpoints(f"{namespace}/tea", ENDPOINT)
     watches.want([namespace])
     await watches.settle(serving=True)
     watches.want([])
@@ -108,7 +108,7 @@ async def test_what_is_named_again_soon_is_not_listed_again(client, cluster, nam
 
 async def test_a_namespace_that_may_not_be_read_is_not_waited_for_long(cluster, namespace, told, monkeypatch):
     monkeypatch.setattr(slices, "SETTLE_SECONDS", 0.2)
-    gateway = Gateway(cluster, namespace)
+    gateway = ProvisionedGateway(cluster, namespace)
     async with cluster.client(gateway.grant()) as client, asyncio.TaskGroup() as tasks:
         watches = SliceWatches(client, told.take, told.listed.append)
         watches.begin(tasks)

@@ -6,8 +6,8 @@ import pytest
 
 from support.http import client as http_client
 from support.http.origins import Origin
-from support.kube.chaperones import NAME, Chaperone, pod_address
-from support.varnish.tlslab import certificate_of, pair, secure, tls
+from support.kube.chaperone_process import NAME, ChaperoneProcess, pod_address
+from support.varnish.tls import certificate_of, pair, secure, tls
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.ir import Tls
@@ -22,7 +22,7 @@ def tea():
 
 @pytest.fixture
 def chaperone(gateway, place, tea):
-    made = Chaperone(gateway, gateway.grant(), place)
+    made = ChaperoneProcess(gateway, gateway.grant(), place)
     made.environment["VARNISH_LISTEN"] += f";https-{made.tls_port}=127.0.0.1:{made.tls_port},https"
     gateway.write(f"{gateway.namespace}/one")
     gateway.write_endpoints(f"{gateway.namespace}/one", tea)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cluster.apiserver.server import Cluster
-from support.kube.reflecting import decode_thing, mirror
+from support.kube.mirror import decode_thing, mirror
 from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.kube.client import Client

@@ -1,7 +1,7 @@
 """Very many routes at once."""
 
-from support.kube.crowds import create_all
-from support.kube.operators import Operator, gateway, gateway_class, path_of, put, route, service
+from support.kube.bulk import create_all
+from support.kube.operator_process import OperatorProcess, gateway, gateway_class, path_of, put, route, service
 from support.kube.states import stored, translated
 from support.waiting import until
 
@@ -10,7 +10,7 @@ ROUTES = 1000
 
 def test_a_thousand_routes_at_once_cost_few_writes_of_the_gateways_status(cluster, namespace, tmp_path, operators):
     put(cluster, gateway_class(namespace), gateway(namespace, "gw", namespace), service(namespace, "tea"))
-    operators.append(operator := Operator(cluster, tmp_path, class_name=namespace).start())
+    operators.append(operator := OperatorProcess(cluster, tmp_path, class_name=namespace).start())
     operator.at_rest()
     before = operator.writes()
     backend = {"name": "tea"}

@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
+from support.kube.churn import FEW, Churn
 from support.kube.convergence import assert_converged, assert_nothing_left_to_write
-from support.kube.mixture import FEW, Mixture
-from support.kube.operators import Operator
+from support.kube.operator_process import OperatorProcess
 
 CHANGES = 250
 SPELL = 30
@@ -18,9 +18,9 @@ SPELL = 30
 @pytest.mark.parametrize("seed", [104, 106, 109])
 def test_what_comes_and_goes_ends_as_it_ought_to_be(cluster, tmp_path, operators, seed):
     class_name = f"churn-{seed}"
-    mixture, chance = Mixture(cluster, class_name, seed, FEW), random.Random(seed)
+    mixture, chance = Churn(cluster, class_name, seed, FEW), random.Random(seed)
     mixture.begin()
-    operators.append(operator := Operator(cluster, tmp_path, class_name=class_name).start())
+    operators.append(operator := OperatorProcess(cluster, tmp_path, class_name=class_name).start())
     made = 0
     while made < CHANGES:
         os.kill(operator.pid, chance.choice((signal.SIGSTOP, signal.SIGCONT)))

@@ -7,47 +7,59 @@ from collections.abc import Iterator
 import pytest
 
 from cluster.apiserver.server import Cluster
-from support.kube.operatorlab import Lab
-from support.kube.operators import GATEWAY_API, Operator, gateway, gateway_class, put, reference_grant, route, service
+from support.kube.operator_harness import OperatorHarness
+from support.kube.operator_process import (
+    GATEWAY_API,
+    OperatorProcess,
+    gateway,
+    gateway_class,
+    put,
+    reference_grant,
+    route,
+    service,
+)
 from varnish_gateway.kinds import Use, used_for
 
 FINALIZER = "gateway-exists-finalizer.gateway.networking.k8s.io"
 
 
 @pytest.fixture(scope="module")
-def collecting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def collecting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
     """Have an operator beside a garbage collector."""
     cluster = Cluster(tmp_path_factory.mktemp("collecting")).start()
     cluster.start_controllers()
     put(cluster, gateway_class("varnish"))
-    operator = Operator(cluster, tmp_path_factory.mktemp("operator"), class_name="varnish").start()
+    operator = OperatorProcess(cluster, tmp_path_factory.mktemp("operator"), class_name="varnish").start()
     yield operator
     operator.stop()
     cluster.stop()
 
 
 @pytest.fixture
-def place(collecting: Operator, request: pytest.FixtureRequest) -> Lab:
+def place(collecting: OperatorProcess, request: pytest.FixtureRequest) -> OperatorHarness:
     """Have a Gateway with routes to its own and to another namespace."""
     cluster, name = collecting.cluster, f"place-{abs(hash(request.node.name))}"
-    lab = Lab(cluster, collecting, name)
+    harness = OperatorHarness(cluster, collecting, name)
     for namespace in (name, f"{name}-backends"):
         cluster.create_namespace(namespace)
-        lab.put(service(namespace, "tea"))
-    lab.put(
+        harness.put(service(namespace, "tea"))
+    harness.put(
         reference_grant(f"{name}-backends", name), route(name, "tea", "gw", backend={"namespace": f"{name}-backends"})
     )
-    lab.gateway()
-    lab.until(lambda: lab.names("RoleBinding", f"{name}-backends"), "a RoleBinding where the backend is")
-    lab.operator.settled()
-    return lab
+    harness.gateway()
+    harness.until(lambda: harness.names("RoleBinding", f"{name}-backends"), "a RoleBinding where the backend is")
+    harness.operator.settled()
+    return harness
 
 
-def leftovers(lab: Lab) -> set[tuple[str, str]]:
+def leftovers(harness: OperatorHarness) -> set[tuple[str, str]]:
     """Return what there is of the operator's, here and where the backend is."""
-    places = (lab.namespace, f"{lab.namespace}-backends")
+    places = (harness.namespace, f"{harness.namespace}-backends")
     return {
-        (kind.name, name) for kind in used_for(Use.OWNED) for place in places for name in lab.names(kind.name, place)
+        (kind.name, name)
+        for kind in used_for(Use.OWNED)
+        for place in places
+        for name in harness.names(kind.name, place)
     }
 
 
@@ -62,17 +74,17 @@ def test_a_gateway_leaves_nothing_behind(place, policy):
     place.until(lambda: not place.parents("tea"), "no word about it on the route")
 
 
-def test_what_a_gateway_left_goes_also_where_the_next_of_its_name_has_no_use_for_it(lab):
+def test_what_a_gateway_left_goes_also_where_the_next_of_its_name_has_no_use_for_it(harness):
     """There is no garbage collector here, or it has not come yet."""
-    lab.put(service(lab.namespace, "tea"), route(lab.namespace, "tea", "gw"))
-    lab.gateway()
-    lab.until(lambda: len(lab.names("RoleBinding")) == 2, "one of them is for endpoints")
-    lab.delete("Gateway", "gw")
-    lab.until(lambda: not lab.parents("tea"), "it is gone")
-    lab.delete("HTTPRoute", "tea")
-    lab.operator.settled()
-    lab.gateway()
-    lab.until(lambda: lab.names("RoleBinding") == {"gw"}, "none is for endpoints")
+    harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
+    harness.gateway()
+    harness.until(lambda: len(harness.names("RoleBinding")) == 2, "one of them is for endpoints")
+    harness.delete("Gateway", "gw")
+    harness.until(lambda: not harness.parents("tea"), "it is gone")
+    harness.delete("HTTPRoute", "tea")
+    harness.operator.settled()
+    harness.gateway()
+    harness.until(lambda: harness.names("RoleBinding") == {"gw"}, "none is for endpoints")
 
 
 def test_while_gateways_can_not_be_seen_what_serves_stays(place):
@@ -93,17 +105,17 @@ def test_while_gateways_can_not_be_seen_what_serves_stays(place):
     assert uids(place) == before
 
 
-def uids(lab: Lab) -> dict[tuple[str, str], str]:
-    return {(one["kind"], one["metadata"]["name"]): one["metadata"]["uid"] for one in lab.owned()}
+def uids(harness: OperatorHarness) -> dict[tuple[str, str], str]:
+    return {(one["kind"], one["metadata"]["name"]): one["metadata"]["uid"] for one in harness.owned()}
 
 
-def test_a_gateway_that_a_finalizer_holds_has_no_pods_any_more(lab):
-    lab.gateway()
-    lab.change("Gateway", "gw", {"metadata": {"finalizers": ["example.com/wait"]}})
-    lab.delete("Gateway", "gw")
-    lab.until(lambda: not lab.owned(), "nothing is left")
-    assert lab.get("Gateway")
-    lab.change("Gateway", "gw", {"metadata": {"finalizers": []}})
+def test_a_gateway_that_a_finalizer_holds_has_no_pods_any_more(harness):
+    harness.gateway()
+    harness.change("Gateway", "gw", {"metadata": {"finalizers": ["example.com/wait"]}})
+    harness.delete("Gateway", "gw")
+    harness.until(lambda: not harness.owned(), "nothing is left")
+    assert harness.get("Gateway")
+    harness.change("Gateway", "gw", {"metadata": {"finalizers": []}})
 
 
 def test_what_a_gateway_left_while_no_operator_ran_is_cleaned_up(place):
@@ -128,109 +140,116 @@ def test_a_new_gateway_of_the_same_name_has_objects_of_its_own(place):
     place.until(lambda: place.names("RoleBinding", f"{place.namespace}-backends"), "its RoleBinding elsewhere")
 
 
-def owners(lab: Lab) -> set[str]:
-    found = [one for one in lab.owned() if "deletionTimestamp" not in one["metadata"]]
+def owners(harness: OperatorHarness) -> set[str]:
+    found = [one for one in harness.owned() if "deletionTimestamp" not in one["metadata"]]
     return {ref["uid"] for one in found for ref in one["metadata"].get("ownerReferences", ({"uid": "nobody"},))}
 
 
-def test_a_gateway_that_was_replaced_while_nobody_looked(lab):
+def test_a_gateway_that_was_replaced_while_nobody_looked(harness):
     """The operator hears of the end of one and of the next one at the same moment."""
-    lab.gateway()
-    os.kill(lab.operator.pid, signal.SIGSTOP)
+    harness.gateway()
+    os.kill(harness.operator.pid, signal.SIGSTOP)
     try:
-        lab.delete("Gateway", "gw")
-        lab.put(gateway(lab.namespace, "gw", lab.class_name))
+        harness.delete("Gateway", "gw")
+        harness.put(gateway(harness.namespace, "gw", harness.class_name))
     finally:
-        os.kill(lab.operator.pid, signal.SIGCONT)
-    uid = lab.get("Gateway")["metadata"]["uid"]
-    lab.until(lambda: len({one["kind"] for one in lab.owned()}) == 7 and owners(lab) == {uid}, "objects of the new one")
-    lab.until_observed()
+        os.kill(harness.operator.pid, signal.SIGCONT)
+    uid = harness.get("Gateway")["metadata"]["uid"]
+    harness.until(
+        lambda: len({one["kind"] for one in harness.owned()}) == 7 and owners(harness) == {uid},
+        "objects of the new one",
+    )
+    harness.until_observed()
 
 
-def test_many_times_deleted_and_made_anew_at_once(lab):
+def test_many_times_deleted_and_made_anew_at_once(harness):
     """Without a garbage collector what the last one left is in the way of the next one."""
     for _ in range(5):
-        lab.put(gateway(lab.namespace, "gw", lab.class_name))
-        lab.delete("Gateway", "gw")
-    uid = lab.gateway()["metadata"]["uid"]
-    lab.until(lambda: len({one["kind"] for one in lab.owned()}) == 7 and owners(lab) == {uid}, "one set of objects")
+        harness.put(gateway(harness.namespace, "gw", harness.class_name))
+        harness.delete("Gateway", "gw")
+    uid = harness.gateway()["metadata"]["uid"]
+    harness.until(
+        lambda: len({one["kind"] for one in harness.owned()}) == 7 and owners(harness) == {uid}, "one set of objects"
+    )
 
 
 # -- its class -----------------------------------------------------------------------------------
 
 
-def test_a_gateway_that_leaves_the_class_is_let_go(lab):
-    lab.put(service(lab.namespace, "tea"), route(lab.namespace, "tea", "gw"))
-    lab.gateway()
-    lab.until(lambda: lab.parents("tea"), "an entry of the route")
+def test_a_gateway_that_leaves_the_class_is_let_go(harness):
+    harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
+    harness.gateway()
+    harness.until(lambda: harness.parents("tea"), "an entry of the route")
     theirs = {"type": "example.com/Theirs", "status": "True", "reason": "Theirs", "message": ""}
-    path = f"{lab.path('Gateway', 'gw')}/status"
+    path = f"{harness.path('Gateway', 'gw')}/status"
     status = {"conditions": [{**theirs, "lastTransitionTime": "2001-02-03T04:05:06Z"}]}
     document = {"apiVersion": GATEWAY_API, "kind": "Gateway", "metadata": {"name": "gw"}, "status": status}
-    lab.cluster.apply(path, document, manager="they")
-    lab.put(gateway(lab.namespace, "gw", "another-class"))
-    lab.until(lambda: not lab.owned(), "nothing is left")
-    lab.until(lambda: "Programmed" not in lab.conditions("Gateway"), "no word of ours")
-    found = lab.get("Gateway")["status"]
+    harness.cluster.apply(path, document, manager="they")
+    harness.put(gateway(harness.namespace, "gw", "another-class"))
+    harness.until(lambda: not harness.owned(), "nothing is left")
+    harness.until(lambda: "Programmed" not in harness.conditions("Gateway"), "no word of ours")
+    found = harness.get("Gateway")["status"]
     assert [condition["type"] for condition in found["conditions"]] == ["example.com/Theirs"]
     assert not found.get("listeners")
-    lab.until(lambda: not lab.parents("tea"), "no entry of ours on the route")
-    lab.gateway()
-    assert lab.get("Deployment")
+    harness.until(lambda: not harness.parents("tea"), "no entry of ours on the route")
+    harness.gateway()
+    assert harness.get("Deployment")
 
 
-def test_a_gateway_may_move_from_one_operator_to_another(lab, cluster, namespace, tmp_path):
+def test_a_gateway_may_move_from_one_operator_to_another(harness, cluster, namespace, tmp_path):
     """Two classes of ours with an operator each: what one lets go the other one has."""
     put(cluster, gateway_class(namespace), service(namespace, "tea"), route(namespace, "tea", "gw"))
-    lab.gateway()
-    second = Lab(cluster, Operator(cluster, tmp_path, class_name=namespace).start(), namespace)
+    harness.gateway()
+    second = OperatorHarness(cluster, OperatorProcess(cluster, tmp_path, class_name=namespace).start(), namespace)
     try:
-        for turn in (second, lab, second):
+        for turn in (second, harness, second):
             turn.gateway()
             expect_all(turn)
-            for one in (lab, second):
+            for one in (harness, second):
                 one.operator.settled()
             expect_all(turn)
-            assert lab.conditions("Gateway")["Programmed"]["reason"] == "AddressNotAssigned"
-            assert len(lab.parents("tea")) == 1
+            assert harness.conditions("Gateway")["Programmed"]["reason"] == "AddressNotAssigned"
+            assert len(harness.parents("tea")) == 1
     finally:
         second.operator.stop()
 
 
-def expect_all(lab: Lab) -> None:
+def expect_all(harness: OperatorHarness) -> None:
     """Wait until the Gateway has all that it needs, of this class alone."""
     label = "gateway.networking.k8s.io/gateway-class-name"
-    expected = [lab.class_name] * 8
-    lab.until(lambda: [one["metadata"]["labels"][label] for one in lab.owned()] == expected, "objects of one class")
-    lab.until(lambda: lab.routes() == {"tea"}, "its route")
+    expected = [harness.class_name] * 8
+    harness.until(
+        lambda: [one["metadata"]["labels"][label] for one in harness.owned()] == expected, "objects of one class"
+    )
+    harness.until(lambda: harness.routes() == {"tea"}, "its route")
 
 
 def test_a_class_stays_for_as_long_as_gateways_need_it(cluster, namespace, tmp_path):
     put(cluster, gateway_class(namespace), gateway(namespace, "gw", namespace), gateway(namespace, "gw2", namespace))
-    operator = Operator(cluster, tmp_path, class_name=namespace).start()
-    lab = Lab(cluster, operator, namespace)
+    operator = OperatorProcess(cluster, tmp_path, class_name=namespace).start()
+    harness = OperatorHarness(cluster, operator, namespace)
     try:
-        lab.until(lambda: finalizers(lab) == [FINALIZER], "the finalizer")
-        lab.delete("Gateway", "gw2")
-        lab.until(lambda: operator.metrics()["vgw_operator_gateways"] == 1, "one Gateway less")
-        lab.delete("GatewayClass", namespace)
-        lab.gateway(ports=(81,))
-        assert lab.get("Service")["spec"]["ports"][0]["port"] == 81
-        assert finalizers(lab) == [FINALIZER]
-        lab.delete("Gateway", "gw")
-        lab.until(lambda: lab.find("GatewayClass", namespace) is None, "the class goes with its last Gateway")
+        harness.until(lambda: finalizers(harness) == [FINALIZER], "the finalizer")
+        harness.delete("Gateway", "gw2")
+        harness.until(lambda: operator.metrics()["vgw_operator_gateways"] == 1, "one Gateway less")
+        harness.delete("GatewayClass", namespace)
+        harness.gateway(ports=(81,))
+        assert harness.get("Service")["spec"]["ports"][0]["port"] == 81
+        assert finalizers(harness) == [FINALIZER]
+        harness.delete("Gateway", "gw")
+        harness.until(lambda: harness.find("GatewayClass", namespace) is None, "the class goes with its last Gateway")
     finally:
         operator.stop()
 
 
-def test_the_finalizer_goes_with_the_last_gateway_and_others_stay(lab):
-    lab.change("GatewayClass", lab.class_name, {"metadata": {"finalizers": ["example.com/theirs"]}})
-    lab.gateway()
-    lab.until(lambda: sorted(finalizers(lab)) == ["example.com/theirs", FINALIZER], "both")
-    lab.delete("Gateway", "gw")
-    lab.until(lambda: finalizers(lab) == ["example.com/theirs"], "theirs alone")
-    lab.change("GatewayClass", lab.class_name, {"metadata": {"finalizers": []}})
+def test_the_finalizer_goes_with_the_last_gateway_and_others_stay(harness):
+    harness.change("GatewayClass", harness.class_name, {"metadata": {"finalizers": ["example.com/theirs"]}})
+    harness.gateway()
+    harness.until(lambda: sorted(finalizers(harness)) == ["example.com/theirs", FINALIZER], "both")
+    harness.delete("Gateway", "gw")
+    harness.until(lambda: finalizers(harness) == ["example.com/theirs"], "theirs alone")
+    harness.change("GatewayClass", harness.class_name, {"metadata": {"finalizers": []}})
 
 
-def finalizers(lab: Lab) -> list[str]:
-    return list(lab.get("GatewayClass", lab.class_name)["metadata"].get("finalizers", ()))
+def finalizers(harness: OperatorHarness) -> list[str]:
+    return list(harness.get("GatewayClass", harness.class_name)["metadata"].get("finalizers", ()))

@@ -13,9 +13,19 @@ from pathlib import Path
 import pytest
 
 from cluster.apiserver.server import Cluster
-from support.kube.operatorlab import Lab
-from support.kube.operators import OURS, Operator, gateway, gateway_class, parameters, path_of, put, route, service
-from support.kube.reflecting import Mirror, decode_thing
+from support.kube.mirror import Mirror, decode_thing
+from support.kube.operator_harness import OperatorHarness
+from support.kube.operator_process import (
+    OURS,
+    OperatorProcess,
+    gateway,
+    gateway_class,
+    parameters,
+    path_of,
+    put,
+    route,
+    service,
+)
 from support.waiting import until, until_async
 from varnish_gateway import errors, ir
 from varnish_gateway.api import Key
@@ -169,40 +179,42 @@ async def test_a_status_is_not_stored_at_the_next_object_of_the_name(statuses, s
 
 
 @pytest.fixture
-def rivals(cluster: Cluster, namespace: str, tmp_path: Path, operators: list[Operator]) -> Iterator[list[Lab]]:
+def rivals(
+    cluster: Cluster, namespace: str, tmp_path: Path, operators: list[OperatorProcess]
+) -> Iterator[list[OperatorHarness]]:
     """Have two operators of two classes that look at the same namespace."""
     for name in (f"{namespace}-a", f"{namespace}-b"):
         put(cluster, gateway_class(name))
-        operators.append(Operator(cluster, tmp_path, class_name=name, name=name).start())
-    yield [Lab(cluster, operator, namespace) for operator in operators]
+        operators.append(OperatorProcess(cluster, tmp_path, class_name=name, name=name).start())
+    yield [OperatorHarness(cluster, operator, namespace) for operator in operators]
     for operator in operators:
         operator.stop()
 
 
 def test_a_gateway_that_goes_back_and_forth_between_operators_is_whole_in_the_end(rivals, namespace):
     chance = random.Random(4)
-    lab = rivals[0]
-    lab.put(gateway(namespace, "gw", lab.class_name), service(namespace, "tea"), route(namespace, "tea", "gw"))
+    harness = rivals[0]
+    harness.put(gateway(namespace, "gw", harness.class_name), service(namespace, "tea"), route(namespace, "tea", "gw"))
     for _ in range(SWITCHES):
-        to = chance.choice([*(lab.class_name for lab in rivals), "nobody"])
-        lab.change("Gateway", "gw", {"spec": {"gatewayClassName": to}})
+        to = chance.choice([*(harness.class_name for harness in rivals), "nobody"])
+        harness.change("Gateway", "gw", {"spec": {"gatewayClassName": to}})
         time.sleep(chance.choice(PAUSES))
-    for lab in rivals:
-        lab.change("Gateway", "gw", {"spec": {"gatewayClassName": lab.class_name}})
-        lab.until(lambda lab=lab: is_whole(lab), "everything is there, and of this class")
-    writes = [lab.operator.at_rest().writes() for lab in rivals]
+    for harness in rivals:
+        harness.change("Gateway", "gw", {"spec": {"gatewayClassName": harness.class_name}})
+        harness.until(lambda harness=harness: is_whole(harness), "everything is there, and of this class")
+    writes = [harness.operator.at_rest().writes() for harness in rivals]
     assert is_whole(rivals[-1])
-    assert [lab.operator.writes() for lab in rivals] == writes
+    assert [harness.operator.writes() for harness in rivals] == writes
 
 
-def is_whole(lab: Lab) -> bool:
+def is_whole(harness: OperatorHarness) -> bool:
     """Whether all objects of the Gateway are there, and of this class, and its route is routed."""
-    made = {(one["kind"], one["metadata"]["name"]): one["metadata"] for one in lab.owned()}
+    made = {(one["kind"], one["metadata"]["name"]): one["metadata"] for one in harness.owned()}
     expected = {kind.name for kind in used_for(Use.OWNED)} - {"HorizontalPodAutoscaler", "PodDisruptionBudget"}
     return (
         {kind for kind, _ in made} == expected
-        and all(metadata["labels"][names.CLASS_LABEL] == lab.class_name for metadata in made.values())
-        and lab.routes() == {"tea"}
+        and all(metadata["labels"][names.CLASS_LABEL] == harness.class_name for metadata in made.values())
+        and harness.routes() == {"tea"}
     )
 
 
@@ -212,7 +224,7 @@ def is_whole(lab: Lab) -> bool:
 def test_an_address_that_is_taken_is_told_without_a_traceback(cluster, namespace, tmp_path, operators):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        operator = Operator(cluster, tmp_path, class_name=namespace, environment={"METRICS_ADDR": address})
+        operator = OperatorProcess(cluster, tmp_path, class_name=namespace, environment={"METRICS_ADDR": address})
         operators.append(operator.launch())
         until(lambda: operator.ended() is not None, "it ends")
     assert operator.ended() == 2
@@ -224,12 +236,12 @@ def test_an_object_that_is_nested_very_deeply_stops_nobody(cluster, namespace, t
     put(cluster, gateway_class(namespace))
     cluster.kubectl("create", "-f", "-", stdin=deep(namespace, DEPTH))
     try:
-        operator = Operator(cluster, tmp_path, class_name=namespace)
+        operator = OperatorProcess(cluster, tmp_path, class_name=namespace)
         operators.append(operator)
         operator.start()
         cluster.kubectl("replace", "-f", "-", stdin=deep(namespace, DEPTH + 1))
         put(cluster, gateway(namespace, "gw", namespace))
-        Lab(cluster, operator, namespace).until_observed()
+        OperatorHarness(cluster, operator, namespace).until_observed()
     finally:
         cluster.kubectl("delete", "gatewayclassparameters", namespace)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cluster.apiserver.server import Cluster
-from support.kube.operatorlab import Lab
-from support.kube.operators import Operator, gateway, gateway_class, put, route, service
+from support.kube.operator_harness import OperatorHarness
+from support.kube.operator_process import OperatorProcess, gateway, gateway_class, put, route, service
 
 VOLUME = {"name": "extra", "emptyDir": {}}
 MOUNT = {"name": "extra", "mountPath": "/extra"}
@@ -42,24 +42,24 @@ def says(word: str) -> str:
     ],
     ids=lambda spec: "+".join(spec) or "nothing",
 )
-def test_what_varnishd_reads_at_its_start_changes_the_hash(lab, before, after):
-    lab.configure(**before)
-    lab.gateway()
-    was = lab.infra_hash()
-    lab.configure(**after)
-    lab.until(lambda: lab.infra_hash() != was, "another hash")
-    lab.configure(**before)
-    lab.until(lambda: lab.infra_hash() == was, "the hash as before")
+def test_what_varnishd_reads_at_its_start_changes_the_hash(harness, before, after):
+    harness.configure(**before)
+    harness.gateway()
+    was = harness.infra_hash()
+    harness.configure(**after)
+    harness.until(lambda: harness.infra_hash() != was, "another hash")
+    harness.configure(**before)
+    harness.until(lambda: harness.infra_hash() == was, "the hash as before")
 
 
-def test_listener_sockets_change_the_hash_and_listener_names_do_not(lab):
-    lab.gateway()
-    was = lab.infra_hash()
-    lab.gateway(ports=(80, 81))
-    assert lab.infra_hash() != was
+def test_listener_sockets_change_the_hash_and_listener_names_do_not(harness):
+    harness.gateway()
+    was = harness.infra_hash()
+    harness.gateway(ports=(80, 81))
+    assert harness.infra_hash() != was
     shared = [{"name": name, "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com"} for name in ("a", "b")]
-    lab.gateway(listeners=shared)
-    assert lab.infra_hash() == was
+    harness.gateway(listeners=shared)
+    assert harness.infra_hash() == was
 
 
 @pytest.mark.parametrize(
@@ -67,21 +67,21 @@ def test_listener_sockets_change_the_hash_and_listener_names_do_not(lab):
 )
 def test_the_operators_own_settings_change_the_hash(cluster, namespace, tmp_path, name, value):
     put(cluster, gateway_class(namespace), gateway(namespace, "gw", namespace))
-    operator = Operator(cluster, tmp_path, class_name=namespace).start()
-    lab = Lab(cluster, operator, namespace)
-    lab.until_observed()
-    was = lab.infra_hash()
+    operator = OperatorProcess(cluster, tmp_path, class_name=namespace).start()
+    harness = OperatorHarness(cluster, operator, namespace)
+    harness.until_observed()
+    was = harness.infra_hash()
     operator.stop()
-    operator = Operator(cluster, tmp_path, class_name=namespace, environment={name: value}).start()
+    operator = OperatorProcess(cluster, tmp_path, class_name=namespace, environment={name: value}).start()
     try:
-        lab.until(lambda: lab.infra_hash() != was, "another hash")
+        harness.until(lambda: harness.infra_hash() != was, "another hash")
     finally:
         operator.stop()
 
 
-def test_other_parameters_leave_the_hash_alone(lab):
-    lab.gateway()
-    was = lab.infra_hash()
+def test_other_parameters_leave_the_hash_alone(harness):
+    harness.gateway()
+    was = harness.infra_hash()
     everything_else = {
         "replicas": 2,
         "resources": {"requests": {"cpu": "1"}},
@@ -95,39 +95,39 @@ def test_other_parameters_leave_the_hash_alone(lab):
         "podDisruptionBudget": {"maxUnavailable": 1},
         "service": {"type": "NodePort", "annotations": {"a": "b"}},
     }
-    lab.configure(**everything_else)
-    lab.until(lambda: lab.get("Deployment")["spec"]["template"]["spec"].get("tolerations"), "the tolerations")
-    lab.operator.settled()
-    assert lab.get("Deployment")["spec"]["replicas"] == 2
-    assert lab.infra_hash() == was
+    harness.configure(**everything_else)
+    harness.until(lambda: harness.get("Deployment")["spec"]["template"]["spec"].get("tolerations"), "the tolerations")
+    harness.operator.settled()
+    assert harness.get("Deployment")["spec"]["replicas"] == 2
+    assert harness.infra_hash() == was
 
 
-def test_routes_services_and_user_vcl_never_touch_the_deployment(lab):
-    ns = lab.namespace
-    lab.put(config_map(ns, says("one")))
-    lab.configure(**user_vcl_ref(ns))
-    lab.gateway()
-    before = lab.get("Deployment")["metadata"]
-    lab.put(service(ns, "tea"), route(ns, "tea", "gw"), config_map(ns, says("two")))
-    lab.until(lambda: lab.routes() == {"tea"}, "the route")
-    lab.until(lambda: says("two") in lab.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the VCL")
-    lab.delete("HTTPRoute", "tea")
-    lab.until(lambda: lab.routes() == set(), "no route")
-    lab.operator.settled()
-    after = lab.get("Deployment")["metadata"]
+def test_routes_services_and_user_vcl_never_touch_the_deployment(harness):
+    ns = harness.namespace
+    harness.put(config_map(ns, says("one")))
+    harness.configure(**user_vcl_ref(ns))
+    harness.gateway()
+    before = harness.get("Deployment")["metadata"]
+    harness.put(service(ns, "tea"), route(ns, "tea", "gw"), config_map(ns, says("two")))
+    harness.until(lambda: harness.routes() == {"tea"}, "the route")
+    harness.until(lambda: says("two") in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the VCL")
+    harness.delete("HTTPRoute", "tea")
+    harness.until(lambda: harness.routes() == set(), "no route")
+    harness.operator.settled()
+    after = harness.get("Deployment")["metadata"]
     assert (after["generation"], after["resourceVersion"]) == (before["generation"], before["resourceVersion"])
 
 
-def test_a_user_vcl_edit_changes_main_vcl_and_leaves_routing_alone(lab):
-    ns = lab.namespace
-    lab.put(config_map(ns, says("one")))
-    lab.configure(**user_vcl_ref(ns))
-    lab.gateway()
-    before = lab.get("ConfigMap", "gw-vcl")
+def test_a_user_vcl_edit_changes_main_vcl_and_leaves_routing_alone(harness):
+    ns = harness.namespace
+    harness.put(config_map(ns, says("one")))
+    harness.configure(**user_vcl_ref(ns))
+    harness.gateway()
+    before = harness.get("ConfigMap", "gw-vcl")
     assert says("one") in before["data"]["main.vcl"]
-    lab.put(config_map(ns, says("two")))
-    lab.until(lambda: says("two") in lab.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the new VCL")
-    after = lab.get("ConfigMap", "gw-vcl")
+    harness.put(config_map(ns, says("two")))
+    harness.until(lambda: says("two") in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the new VCL")
+    after = harness.get("ConfigMap", "gw-vcl")
     assert written(after, "varnish-gateway-routes") == written(before, "varnish-gateway-routes")
     assert after["data"]["routing.json"] == before["data"]["routing.json"]
 
@@ -141,40 +141,40 @@ def written(document: dict, manager: str) -> dict:
 
 
 @pytest.fixture
-def rolling(own_cluster: Cluster, tmp_path: Path) -> Iterator[Lab]:
+def rolling(own_cluster: Cluster, tmp_path: Path) -> Iterator[OperatorHarness]:
     own_cluster.start_controllers()
     own_cluster.create_namespace("rolling")
     put(own_cluster, gateway_class("varnish"))
-    operator = Operator(own_cluster, tmp_path, class_name="varnish").start()
-    yield Lab(own_cluster, operator, "rolling")
+    operator = OperatorProcess(own_cluster, tmp_path, class_name="varnish").start()
+    yield OperatorHarness(own_cluster, operator, "rolling")
     operator.stop()
 
 
-def replica_sets(lab: Lab) -> set[str]:
-    path = f"/apis/apps/v1/namespaces/{lab.namespace}/replicasets"
-    return {one["metadata"]["name"] for one in lab.cluster.request("GET", path)["items"]}
+def replica_sets(harness: OperatorHarness) -> set[str]:
+    path = f"/apis/apps/v1/namespaces/{harness.namespace}/replicasets"
+    return {one["metadata"]["name"] for one in harness.cluster.request("GET", path)["items"]}
 
 
-def observed(lab: Lab) -> bool:
+def observed(harness: OperatorHarness) -> bool:
     """Whether the controllers have dealt with the Deployment as it is now."""
-    found = lab.get("Deployment")
+    found = harness.get("Deployment")
     return bool(found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"])
 
 
 def test_parameters_roll_pods_and_user_vcl_does_not(rolling):
-    lab = rolling
-    lab.put(config_map(lab.namespace, says("one")))
-    lab.configure(**user_vcl_ref(lab.namespace))
-    lab.gateway()
-    first = lab.until(lambda: replica_sets(lab), "a ReplicaSet")
-    lab.until(lambda: observed(lab), "the rollout")
-    lab.put(config_map(lab.namespace, says("two")))
-    lab.until(lambda: says("two") in lab.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the new VCL")
-    lab.operator.settled()
-    assert observed(lab)
-    assert replica_sets(lab) == first
-    lab.configure(**user_vcl_ref(lab.namespace), varnishdExtraArgs=["-p", "thread_pools=1"])
-    lab.until(lambda: len(replica_sets(lab)) == 2, "a second ReplicaSet")
+    harness = rolling
+    harness.put(config_map(harness.namespace, says("one")))
+    harness.configure(**user_vcl_ref(harness.namespace))
+    harness.gateway()
+    first = harness.until(lambda: replica_sets(harness), "a ReplicaSet")
+    harness.until(lambda: observed(harness), "the rollout")
+    harness.put(config_map(harness.namespace, says("two")))
+    harness.until(lambda: says("two") in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the new VCL")
+    harness.operator.settled()
+    assert observed(harness)
+    assert replica_sets(harness) == first
+    harness.configure(**user_vcl_ref(harness.namespace), varnishdExtraArgs=["-p", "thread_pools=1"])
+    harness.until(lambda: len(replica_sets(harness)) == 2, "a second ReplicaSet")
     # Nothing runs here, so no new pod gets ready: the old ones have to stay for as long.
-    sizes = lab.cluster.request("GET", f"/apis/apps/v1/namespaces/{lab.namespace}/replicasets")["items"]
+    sizes = harness.cluster.request("GET", f"/apis/apps/v1/namespaces/{harness.namespace}/replicasets")["items"]
     assert [one["spec"]["replicas"] for one in sizes if one["metadata"]["name"] in first] == [1]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cluster.apiserver.server import Cluster
-from support.kube.crowds import restore, twins
-from support.kube.operators import SYSTEM, Operator, gateway, gateway_class, path_of, put, route, service
+from support.kube.bulk import restore, twins
+from support.kube.operator_process import SYSTEM, OperatorProcess, gateway, gateway_class, path_of, put, route, service
 from support.kube.states import is_as_translated, listed, versions
 from support.waiting import until
 
@@ -22,7 +22,7 @@ LONG = {"LEASE_SECONDS": "60"}
 CROWD = 1500
 WRITING = ("apply", "patch", "create", "delete")
 
-Start = Callable[..., Operator]
+Start = Callable[..., OperatorProcess]
 
 
 @pytest.fixture
@@ -32,13 +32,13 @@ def class_name(cluster: Cluster, namespace: str) -> str:
 
 
 @pytest.fixture
-def start(cluster: Cluster, tmp_path: Path, class_name: str, operators: list[Operator]) -> Start:
+def start(cluster: Cluster, tmp_path: Path, class_name: str, operators: list[OperatorProcess]) -> Start:
     """Return how to launch one more operator."""
     turn = itertools.count()
 
-    def start(environment: dict[str, str]) -> Operator:
+    def start(environment: dict[str, str]) -> OperatorProcess:
         name = f"operator-{next(turn)}"
-        operator = Operator(cluster, tmp_path, class_name=class_name, name=name, environment=environment)
+        operator = OperatorProcess(cluster, tmp_path, class_name=class_name, name=name, environment=environment)
         operators.append(operator)
         return operator.launch().await_ready()
 
@@ -49,7 +49,7 @@ def lease_path(class_name: str) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/varnish-gateway-operator-{class_name}"
 
 
-def sent(operator: Operator) -> float:
+def sent(operator: OperatorProcess) -> float:
     """Return how many writes of everything but leases and Events the API server has answered."""
     requests = re.compile(r'vgw_kube_requests_total\{verb="(\w+)",kind="(\w+)",code="2\d\d"\}')
     return sum(
@@ -59,11 +59,11 @@ def sent(operator: Operator) -> float:
     )
 
 
-def leads(operator: Operator) -> bool:
+def leads(operator: OperatorProcess) -> bool:
     return operator.metrics()["vgw_operator_leading"] == 1
 
 
-def saw(operator: Operator, routes: int) -> bool:
+def saw(operator: OperatorProcess, routes: int) -> bool:
     return operator.metrics()['vgw_kube_objects{kind="HTTPRoute"}'] >= routes
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from cluster.apiserver.server import Cluster, crd_files
+from support.kube.churn import Churn
 from support.kube.convergence import assert_converged, assert_nothing_left_to_write
-from support.kube.mixture import Mixture
-from support.kube.operators import (
+from support.kube.operator_process import (
     ACCOUNT,
     SYSTEM,
-    Operator,
+    OperatorProcess,
     gateway,
     gateway_class,
     listener_set,
@@ -38,14 +38,14 @@ def shaken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def begin(shaken: Cluster, tmp_path: Path, operators: list[Operator]) -> Callable[[str, int], Mixture]:
+def begin(shaken: Cluster, tmp_path: Path, operators: list[OperatorProcess]) -> Callable[[str, int], Churn]:
     """Return how a test gets an operator and changes for it."""
 
-    def begin(class_name: str, seed: int) -> Mixture:
+    def begin(class_name: str, seed: int) -> Churn:
         print(f"seed {seed}")
-        mixture = Mixture(shaken, class_name, seed)
+        mixture = Churn(shaken, class_name, seed)
         mixture.begin()
-        operators.append(Operator(shaken, tmp_path, class_name=class_name).start())
+        operators.append(OperatorProcess(shaken, tmp_path, class_name=class_name).start())
         return mixture
 
     return begin
@@ -89,7 +89,7 @@ def test_an_api_server_that_restarts_costs_no_write(shaken, operators, begin):
     assert versions(shaken) == before
 
 
-def relists(operator: Operator) -> float:
+def relists(operator: OperatorProcess) -> float:
     return sum(value for name, value in operator.metrics().items() if name.startswith("vgw_kube_relists_total"))
 
 
@@ -106,7 +106,7 @@ def bare_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def test_crds_are_done_without_and_picked_up_when_they_appear(bare_cluster, tmp_path, operators):
     """Those of the standard channel do; ListenerSets are a kind that older versions don't have."""
-    operators.append(operator := Operator(bare_cluster, tmp_path, class_name="shop").start())
+    operators.append(operator := OperatorProcess(bare_cluster, tmp_path, class_name="shop").start())
     operator.await_ready()
     later, others = split(crd_files("standard"))
     bare_cluster.install_crds(others)
@@ -141,7 +141,7 @@ ROLE = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ACCOUNT}"
 
 def test_a_right_that_is_taken_away_is_reported_and_heals_when_it_is_back(cluster, namespace, tmp_path, operators):
     put(cluster, gateway_class(namespace), gateway(namespace, "gw", namespace), service(namespace, "tea"))
-    operators.append(operator := Operator(cluster, tmp_path, class_name=namespace).start())
+    operators.append(operator := OperatorProcess(cluster, tmp_path, class_name=namespace).start())
     operator.at_rest()
     rules = cluster.request("GET", ROLE)["rules"]
     cluster.merge(ROLE, {"rules": [without_patch(rule) for rule in rules]})

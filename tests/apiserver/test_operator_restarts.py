@@ -5,10 +5,10 @@ from pathlib import Path
 import yaml
 
 from cluster.apiserver.server import Cluster
-from support.kube.crowds import restore, twins
-from support.kube.mixture import user_vcl
-from support.kube.operators import (
-    Operator,
+from support.kube.bulk import restore, twins
+from support.kube.churn import user_vcl
+from support.kube.operator_process import (
+    OperatorProcess,
     gateway,
     gateway_class,
     listener_set,
@@ -56,12 +56,12 @@ def populate(cluster: Cluster, namespace: str) -> None:
 
 
 def test_a_restart_on_a_cluster_in_the_wanted_state_writes_nothing(cluster, namespace, tmp_path, operators):
-    operators.append(Operator(cluster, tmp_path, class_name=namespace).start())
+    operators.append(OperatorProcess(cluster, tmp_path, class_name=namespace).start())
     populate(cluster, namespace)
     until(lambda: is_as_translated(cluster, namespace), "everything is written")
     operators[0].at_rest().stop()
     before = versions(cluster)
-    operators.append(Operator(cluster, tmp_path, class_name=namespace, name="second").start())
+    operators.append(OperatorProcess(cluster, tmp_path, class_name=namespace, name="second").start())
     assert operators[1].at_rest().writes() == {}
     assert versions(cluster) == before
     cluster.request("DELETE", path_of(gateway_class(namespace)))
@@ -69,7 +69,7 @@ def test_a_restart_on_a_cluster_in_the_wanted_state_writes_nothing(cluster, name
 
 
 def test_a_stale_status_and_stale_objects_are_mended_at_the_start(cluster, namespace, tmp_path, operators):
-    operators.append(Operator(cluster, tmp_path, class_name=namespace).start())
+    operators.append(OperatorProcess(cluster, tmp_path, class_name=namespace).start())
     put(cluster, gateway_class(namespace), service(namespace, "tea"), service(namespace, "milk"))
     put(cluster, gateway(namespace, "gw", namespace), gateway(namespace, "old", namespace))
     put(cluster, listener_set(namespace, "more", "gw"), orphan := listener_set(namespace, "orphan", "old"))
@@ -82,7 +82,7 @@ def test_a_stale_status_and_stale_objects_are_mended_at_the_start(cluster, names
     put(cluster, left, moved)
     cluster.request("DELETE", path_of(route(namespace, "milk", "gw")))
     cluster.request("DELETE", path_of(gateway(namespace, "old", namespace)))
-    operators.append(Operator(cluster, tmp_path, class_name=namespace, name="second").start())
+    operators.append(OperatorProcess(cluster, tmp_path, class_name=namespace, name="second").start())
     operators[1].at_rest()
     assert stored(cluster, namespace) == translated(cluster, namespace)
     assert not cluster.request("GET", path_of(moved))["status"].get("listeners")
@@ -96,7 +96,7 @@ def test_neither_a_restart_nor_a_hand_over_writes_anything_with_5000_routes(own_
     own_cluster.create_namespace("shop")
     put(own_cluster, gateway_class("shop"), gateway("shop", "gw", "shop"), service("shop", "tea"))
     put(own_cluster, route("shop", "tea", "gw"))
-    operators.append(Operator(own_cluster, tmp_path, class_name="shop").start())
+    operators.append(OperatorProcess(own_cluster, tmp_path, class_name="shop").start())
     operators[0].at_rest()
     first = own_cluster.request("GET", path_of(route("shop", "tea", "gw")))
     restore(own_cluster, "httproutes", twins(first, (f"tea-{number}" for number in range(1, ROUTES))))
@@ -106,7 +106,7 @@ def test_neither_a_restart_nor_a_hand_over_writes_anything_with_5000_routes(own_
     before, wanted = versions(own_cluster), translated(own_cluster, "shop")
     assert stored(own_cluster, "shop") == wanted
 
-    started = [Operator(own_cluster, tmp_path, class_name="shop", name=name, environment=LEASE) for name in "ab"]
+    started = [OperatorProcess(own_cluster, tmp_path, class_name="shop", name=name, environment=LEASE) for name in "ab"]
     operators.extend(started)
     leader, standby = started[0].start().at_rest(), started[1].launch().await_ready()
     assert leader.writes() == {}

@@ -17,9 +17,9 @@ from cryptography import x509
 
 from apiserver.test_operator_status import give_address, is_programmed
 from support import certificates
-from support.kube.operatorlab import Lab
-from support.kube.operators import GATEWAY_API, Document, Operator, gateway_class, put, route, service
-from support.kube.pods import Pod
+from support.kube.gateway_pod import GatewayPod
+from support.kube.operator_harness import OperatorHarness
+from support.kube.operator_process import GATEWAY_API, Document, OperatorProcess, gateway_class, put, route, service
 from varnish_gateway.emit.manifests.containers import HEALTH_PORT
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
@@ -35,19 +35,21 @@ def https(name: str, *refs: str, namespace: str | None = None, port: int = 443, 
     return {"name": name, "port": port, "protocol": "HTTPS", "tls": certified, "allowedRoutes": everyone, **more}
 
 
-def certify(lab: Lab, name: str, host: str = "www.example.com", namespace: str | None = None, **more: Any) -> None:
-    lab.put(ROOT.issue(host, **more).secret(namespace or lab.namespace, name))
+def certify(
+    harness: OperatorHarness, name: str, host: str = "www.example.com", namespace: str | None = None, **more: Any
+) -> None:
+    harness.put(ROOT.issue(host, **more).secret(namespace or harness.namespace, name))
 
 
-def sealed(lab: Lab, name: str = "gw") -> dict[str, bytes]:
+def sealed(harness: OperatorHarness, name: str = "gw") -> dict[str, bytes]:
     """Return what the Gateway's Secret holds."""
-    found = lab.find("Secret", f"{name}-tls") or {}
+    found = harness.find("Secret", f"{name}-tls") or {}
     return {key: b64decode(text) for key, text in found.get("data", {}).items()}
 
 
-def certificate_names(lab: Lab, name: str = "gw") -> dict[int, list[tuple[str, ...]]]:
+def certificate_names(harness: OperatorHarness, name: str = "gw") -> dict[int, list[tuple[str, ...]]]:
     """Return the hostnames of listeners by port, as their certificates name them first."""
-    data = sealed(lab, name)
+    data = sealed(harness, name)
     if "tls.json" not in data:
         return {}
     tls = msgspec.json.decode(data.pop("tls.json"), type=wire.Tls)
@@ -56,22 +58,22 @@ def certificate_names(lab: Lab, name: str = "gw") -> dict[int, list[tuple[str, .
     return {port.port: [one.names[:1] for one in port.certificates] for port in tls.ports}
 
 
-def listener(lab: Lab, name: str = "https", gateway: str = "gw") -> dict[str, tuple[str, str]]:
-    found = lab.get("Gateway", gateway).get("status", {}).get("listeners", ())
+def listener(harness: OperatorHarness, name: str = "https", gateway: str = "gw") -> dict[str, tuple[str, str]]:
+    found = harness.get("Gateway", gateway).get("status", {}).get("listeners", ())
     conditions = [c for one in found if one["name"] == name for c in one["conditions"]]
     return {c["type"]: (c["status"], c["reason"]) for c in conditions}
 
 
-def until_listener(lab: Lab, name: str, **wanted: tuple[str, str]) -> None:
-    lab.until(lambda: wanted.items() <= listener(lab, name).items(), f"{name} is {wanted}")
+def until_listener(harness: OperatorHarness, name: str, **wanted: tuple[str, str]) -> None:
+    harness.until(lambda: wanted.items() <= listener(harness, name).items(), f"{name} is {wanted}")
 
 
-def until_names(lab: Lab, wanted: dict[int, list[tuple[str, ...]]]) -> None:
-    lab.until(lambda: certificate_names(lab) == wanted, f"certificates are {wanted}")
+def until_names(harness: OperatorHarness, wanted: dict[int, list[tuple[str, ...]]]) -> None:
+    harness.until(lambda: certificate_names(harness) == wanted, f"certificates are {wanted}")
 
 
-def template(lab: Lab) -> Document:
-    return dict(lab.get("Deployment")["spec"]["template"])
+def template(harness: OperatorHarness) -> Document:
+    return dict(harness.get("Deployment")["spec"]["template"])
 
 
 def let(namespace: str, source: str, kind: str = "Secret") -> Document:
@@ -87,115 +89,115 @@ def let(namespace: str, source: str, kind: str = "Secret") -> Document:
 # -- the Secret ----------------------------------------------------------------------------------
 
 
-def test_certificates_are_copied_and_the_pods_have_the_socket(lab):
-    certify(lab, "cert")
-    lab.put(service(lab.namespace, "tea"), route(lab.namespace, "tea", "gw"))
-    lab.gateway(listeners=[https("https", "cert")])
-    assert certificate_names(lab) == {443: [("*",)]}
-    found = lab.get("Secret", "gw-tls")
+def test_certificates_are_copied_and_the_pods_have_the_socket(harness):
+    certify(harness, "cert")
+    harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
+    harness.gateway(listeners=[https("https", "cert")])
+    assert certificate_names(harness) == {443: [("*",)]}
+    found = harness.get("Secret", "gw-tls")
     assert found["type"] == "Opaque"
-    assert found["metadata"]["ownerReferences"][0]["uid"] == lab.get("Gateway")["metadata"]["uid"]
-    assert [(port["name"], port["port"]) for port in lab.get("Service")["spec"]["ports"]] == [("https-443", 443)]
-    container = template(lab)["spec"]["containers"][0]
+    assert found["metadata"]["ownerReferences"][0]["uid"] == harness.get("Gateway")["metadata"]["uid"]
+    assert [(port["name"], port["port"]) for port in harness.get("Service")["spec"]["ports"]] == [("https-443", 443)]
+    container = template(harness)["spec"]["containers"][0]
     assert ("https-443", 443) in [(port["name"], port["containerPort"]) for port in container["ports"]]
     told = {one["name"]: one.get("value") for one in container["env"]}
     assert told["VARNISH_LISTEN"].endswith(";https-443=:443,https")
     assert told["SECRET_NAME"] == "gw-tls"
-    (wired,) = lab.routing().listeners
+    (wired,) = harness.routing().listeners
     assert (wired.socket, wired.scheme) == ("https-443", "https")
-    assert [by.listener for by in lab.routing().routes[0].attachments] == ["https"]
+    assert [by.listener for by in harness.routing().routes[0].attachments] == ["https"]
 
 
-def test_without_tls_the_secret_is_empty(lab):
-    lab.gateway()
-    assert sealed(lab) == {}
-    assert lab.find("Secret", "gw-tls") is not None
+def test_without_tls_the_secret_is_empty(harness):
+    harness.gateway()
+    assert sealed(harness) == {}
+    assert harness.find("Secret", "gw-tls") is not None
 
 
-def test_a_rotation_is_another_secret_and_the_same_pods(lab):
-    certify(lab, "cert")
-    lab.gateway(listeners=[https("https", "cert")])
-    before, writes, pods = sealed(lab), lab.operator.writes(), template(lab)
-    certify(lab, "cert", "rotated.example.com")
-    lab.until(lambda: sealed(lab) not in ({}, before), "the new certificate")
-    lab.operator.settled()
-    assert certificate_names(lab) == {443: [("*",)]}
-    assert not before.keys() & sealed(lab).keys() - {"tls.json"}, "the former file is gone"
-    assert template(lab) == pods
-    after = lab.operator.writes()
+def test_a_rotation_is_another_secret_and_the_same_pods(harness):
+    certify(harness, "cert")
+    harness.gateway(listeners=[https("https", "cert")])
+    before, writes, pods = sealed(harness), harness.operator.writes(), template(harness)
+    certify(harness, "cert", "rotated.example.com")
+    harness.until(lambda: sealed(harness) not in ({}, before), "the new certificate")
+    harness.operator.settled()
+    assert certificate_names(harness) == {443: [("*",)]}
+    assert not before.keys() & sealed(harness).keys() - {"tls.json"}, "the former file is gone"
+    assert template(harness) == pods
+    after = harness.operator.writes()
     changed = {name for name in after if after[name] != writes.get(name) and not name.startswith("Gateway ")}
     assert changed == {"Secret apply"}
-    assert lab.operator.writes()["Secret apply"] == writes["Secret apply"] + 1
+    assert harness.operator.writes()["Secret apply"] == writes["Secret apply"] + 1
 
 
-def test_a_certificate_that_comes_late_goes_or_breaks_replaces_no_pod(lab):
-    lab.gateway(listeners=[https("https", "cert")])
-    lab.operator.settled()
-    pods = template(lab)
-    assert lab.routing().listeners == (), "nothing is served without a certificate"
-    certify(lab, "cert")
-    lab.until(lambda: certificate_names(lab) == {443: [("*",)]}, "the certificate")
-    lab.until(lambda: lab.routing().listeners, "the listener")
-    lab.delete("Secret", "cert")
-    lab.until(lambda: not sealed(lab), "an empty Secret")
-    lab.operator.settled()
-    assert template(lab) == pods
+def test_a_certificate_that_comes_late_goes_or_breaks_replaces_no_pod(harness):
+    harness.gateway(listeners=[https("https", "cert")])
+    harness.operator.settled()
+    pods = template(harness)
+    assert harness.routing().listeners == (), "nothing is served without a certificate"
+    certify(harness, "cert")
+    harness.until(lambda: certificate_names(harness) == {443: [("*",)]}, "the certificate")
+    harness.until(lambda: harness.routing().listeners, "the listener")
+    harness.delete("Secret", "cert")
+    harness.until(lambda: not sealed(harness), "an empty Secret")
+    harness.operator.settled()
+    assert template(harness) == pods
 
 
-def test_what_nobody_refers_to_writes_nothing(lab):
-    certify(lab, "cert")
-    lab.gateway(listeners=[https("https", "cert")])
-    before = lab.operator.writes()
-    certify(lab, "stranger")
-    lab.change("Secret", "cert", {"metadata": {"annotations": {"a": "b"}}})
-    certify(lab, "later")
-    lab.gateway("second", listeners=[https("https", "later")])
-    assert lab.operator.writes()["Secret apply"] == before["Secret apply"] + 1, "that of the second Gateway"
+def test_what_nobody_refers_to_writes_nothing(harness):
+    certify(harness, "cert")
+    harness.gateway(listeners=[https("https", "cert")])
+    before = harness.operator.writes()
+    certify(harness, "stranger")
+    harness.change("Secret", "cert", {"metadata": {"annotations": {"a": "b"}}})
+    certify(harness, "later")
+    harness.gateway("second", listeners=[https("https", "later")])
+    assert harness.operator.writes()["Secret apply"] == before["Secret apply"] + 1, "that of the second Gateway"
 
 
-def test_a_secret_that_somebody_deletes_or_changes_is_made_anew(lab):
-    certify(lab, "cert")
-    lab.gateway(listeners=[https("https", "cert")])
-    good = sealed(lab)
-    lab.delete("Secret", "gw-tls")
-    lab.until(lambda: sealed(lab) == good, "the Secret")
-    lab.change("Secret", "gw-tls", {"data": {"tls.json": "eA=="}})
-    message = lab.until_condition("Gateway", "gw", "Programmed", "Invalid")["message"]
+def test_a_secret_that_somebody_deletes_or_changes_is_made_anew(harness):
+    certify(harness, "cert")
+    harness.gateway(listeners=[https("https", "cert")])
+    good = sealed(harness)
+    harness.delete("Secret", "gw-tls")
+    harness.until(lambda: sealed(harness) == good, "the Secret")
+    harness.change("Secret", "gw-tls", {"data": {"tls.json": "eA=="}})
+    message = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")["message"]
     assert "Secret" in message
     assert "delete the Secret, and it is made anew at once" in message
-    lab.delete("Secret", "gw-tls")
-    lab.until(lambda: sealed(lab) == good, "the Secret")
-    lab.until(lambda: lab.conditions("Gateway")["Programmed"]["reason"] != "Invalid", "no fault")
+    harness.delete("Secret", "gw-tls")
+    harness.until(lambda: sealed(harness) == good, "the Secret")
+    harness.until(lambda: harness.conditions("Gateway")["Programmed"]["reason"] != "Invalid", "no fault")
 
 
-def test_a_secret_of_somebody_else_is_never_touched(lab):
-    certify(lab, "cert")
-    foreign = certificates.secret(lab.namespace, "gw-tls", b"theirs", b"theirs")
-    lab.put(foreign)
-    before = lab.get("Secret", "gw-tls")
-    lab.put(gateway_with(lab, https("https", "cert")))
-    message = lab.until_condition("Gateway", "gw", "Programmed", "Invalid")["message"]
+def test_a_secret_of_somebody_else_is_never_touched(harness):
+    certify(harness, "cert")
+    foreign = certificates.secret(harness.namespace, "gw-tls", b"theirs", b"theirs")
+    harness.put(foreign)
+    before = harness.get("Secret", "gw-tls")
+    harness.put(gateway_with(harness, https("https", "cert")))
+    message = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")["message"]
     assert "gw-tls exists and is not managed by Varnish Gateway" in message
-    assert lab.get("Secret", "gw-tls") == before
-    lab.delete("Secret", "gw-tls")
-    until_names(lab, {443: [("*",)]})
+    assert harness.get("Secret", "gw-tls") == before
+    harness.delete("Secret", "gw-tls")
+    until_names(harness, {443: [("*",)]})
 
 
-def gateway_with(lab: Lab, *listeners: Document, **spec: Any) -> Document:
+def gateway_with(harness: OperatorHarness, *listeners: Document, **spec: Any) -> Document:
     return {
         "apiVersion": GATEWAY_API,
         "kind": "Gateway",
-        "metadata": {"name": "gw", "namespace": lab.namespace},
-        "spec": {"gatewayClassName": lab.class_name, "listeners": list(listeners), **spec},
+        "metadata": {"name": "gw", "namespace": harness.namespace},
+        "spec": {"gatewayClassName": harness.class_name, "listeners": list(listeners), **spec},
     }
 
 
-def test_nothing_of_a_key_is_logged(lab):
+def test_nothing_of_a_key_is_logged(harness):
     made = ROOT.issue("www.example.com")
-    lab.put(made.secret(lab.namespace, "cert"))
-    lab.put(certificates.secret(lab.namespace, "broken", made.crt, made.private[:-40]))
-    lab.gateway(listeners=[https("https", "cert"), https("b", "broken", hostname="b.example.com")])
-    said = lab.operator.log.read_text() + json.dumps(lab.get("Gateway")) + json.dumps(lab.all("Event"))
+    harness.put(made.secret(harness.namespace, "cert"))
+    harness.put(certificates.secret(harness.namespace, "broken", made.crt, made.private[:-40]))
+    harness.gateway(listeners=[https("https", "cert"), https("b", "broken", hostname="b.example.com")])
+    said = harness.operator.log.read_text() + json.dumps(harness.get("Gateway")) + json.dumps(harness.all("Event"))
     assert "InvalidCertificateRef" in said
     key = made.private.decode().splitlines()[1]
     for part in re.findall(".{20}", key):
@@ -206,71 +208,71 @@ def test_nothing_of_a_key_is_logged(lab):
 # -- what is wrong -------------------------------------------------------------------------------
 
 
-def test_a_certificate_that_is_missing_comes_and_goes(lab):
+def test_a_certificate_that_is_missing_comes_and_goes(harness):
     plain = {"name": "http", "port": 80, "protocol": "HTTP"}
-    lab.gateway(listeners=[plain, https("https", "cert")])
-    until_listener(lab, "https", ResolvedRefs=("False", "InvalidCertificateRef"), Programmed=("False", "Invalid"))
-    assert listener(lab, "https")["Accepted"] == ("True", "Accepted")
-    assert listener(lab, "http")["ResolvedRefs"] == ("True", "ResolvedRefs")
-    assert {one.name for one in lab.routing().listeners} == {"http"}
-    certify(lab, "cert")
-    until_listener(lab, "https", ResolvedRefs=("True", "ResolvedRefs"))
-    until_names(lab, {443: [("*",)]})
-    assert {one.name for one in lab.routing().listeners} == {"http", "https"}
-    lab.delete("Secret", "cert")
-    until_listener(lab, "https", ResolvedRefs=("False", "InvalidCertificateRef"))
-    until_names(lab, {})
+    harness.gateway(listeners=[plain, https("https", "cert")])
+    until_listener(harness, "https", ResolvedRefs=("False", "InvalidCertificateRef"), Programmed=("False", "Invalid"))
+    assert listener(harness, "https")["Accepted"] == ("True", "Accepted")
+    assert listener(harness, "http")["ResolvedRefs"] == ("True", "ResolvedRefs")
+    assert {one.name for one in harness.routing().listeners} == {"http"}
+    certify(harness, "cert")
+    until_listener(harness, "https", ResolvedRefs=("True", "ResolvedRefs"))
+    until_names(harness, {443: [("*",)]})
+    assert {one.name for one in harness.routing().listeners} == {"http", "https"}
+    harness.delete("Secret", "cert")
+    until_listener(harness, "https", ResolvedRefs=("False", "InvalidCertificateRef"))
+    until_names(harness, {})
 
 
-def test_bad_certificates_are_the_loss_of_their_listeners_alone(lab):
+def test_bad_certificates_are_the_loss_of_their_listeners_alone(harness):
     good, other = ROOT.issue("good.example.com"), ROOT.issue("other")
-    lab.put(
-        good.secret(lab.namespace, "good"),
-        certificates.secret(lab.namespace, "mismatched", good.crt, other.private),
-        certificates.secret(lab.namespace, "malformed", b"Hello world\n", b"Hello world\n"),
-        certificates.secret(lab.namespace, "huge", good.crt + b"\n" * 900_000, good.private),
-        {**good.secret(lab.namespace, "opaque"), "type": "Opaque"},
+    harness.put(
+        good.secret(harness.namespace, "good"),
+        certificates.secret(harness.namespace, "mismatched", good.crt, other.private),
+        certificates.secret(harness.namespace, "malformed", b"Hello world\n", b"Hello world\n"),
+        certificates.secret(harness.namespace, "huge", good.crt + b"\n" * 900_000, good.private),
+        {**good.secret(harness.namespace, "opaque"), "type": "Opaque"},
     )
     names = ("good", "mismatched", "malformed", "huge", "opaque", "missing")
-    lab.gateway(listeners=[https(name, name, hostname=f"{name}.example.com") for name in names])
-    until_listener(lab, "good", ResolvedRefs=("True", "ResolvedRefs"))
+    harness.gateway(listeners=[https(name, name, hostname=f"{name}.example.com") for name in names])
+    until_listener(harness, "good", ResolvedRefs=("True", "ResolvedRefs"))
     for name in names[1:]:
-        until_listener(lab, name, ResolvedRefs=("False", "InvalidCertificateRef"), Programmed=("False", "Invalid"))
-    assert certificate_names(lab) == {443: [("good.example.com",)]}
-    told = {one["name"]: one["conditions"] for one in lab.get("Gateway")["status"]["listeners"]}
+        until_listener(harness, name, ResolvedRefs=("False", "InvalidCertificateRef"), Programmed=("False", "Invalid"))
+    assert certificate_names(harness) == {443: [("good.example.com",)]}
+    told = {one["name"]: one["conditions"] for one in harness.get("Gateway")["status"]["listeners"]}
     (opaque,) = (c["message"] for c in told["opaque"] if c["type"] == "ResolvedRefs")
     assert "opaque of the type kubernetes.io/tls does not exist" in opaque, "others are not even read"
-    conditions = lab.conditions("Gateway")
+    conditions = harness.conditions("Gateway")
     assert (conditions["Accepted"]["status"], conditions["Accepted"]["reason"]) == ("True", "ListenersNotValid")
 
 
-def test_a_grant_is_added_and_removed(lab, other):
-    certify(lab, "cert", namespace=other)
-    lab.gateway(listeners=[https("https", "cert", namespace=other)])
-    until_listener(lab, "https", ResolvedRefs=("False", "RefNotPermitted"), Programmed=("False", "Invalid"))
-    assert sealed(lab) == {}
-    lab.put(let(other, lab.namespace))
-    until_names(lab, {443: [("*",)]})
-    until_listener(lab, "https", ResolvedRefs=("True", "ResolvedRefs"))
-    lab.delete("ReferenceGrant", "let-secret", other)
-    until_names(lab, {})
-    until_listener(lab, "https", ResolvedRefs=("False", "RefNotPermitted"))
+def test_a_grant_is_added_and_removed(harness, other):
+    certify(harness, "cert", namespace=other)
+    harness.gateway(listeners=[https("https", "cert", namespace=other)])
+    until_listener(harness, "https", ResolvedRefs=("False", "RefNotPermitted"), Programmed=("False", "Invalid"))
+    assert sealed(harness) == {}
+    harness.put(let(other, harness.namespace))
+    until_names(harness, {443: [("*",)]})
+    until_listener(harness, "https", ResolvedRefs=("True", "ResolvedRefs"))
+    harness.delete("ReferenceGrant", "let-secret", other)
+    until_names(harness, {})
+    until_listener(harness, "https", ResolvedRefs=("False", "RefNotPermitted"))
 
 
-def test_as_many_as_fit_are_served_and_the_api_server_takes_them(lab):
+def test_as_many_as_fit_are_served_and_the_api_server_takes_them(harness):
     """About 24 of 30 large certificates have room in one Secret."""
     names = [f"c{number}" for number in range(30)]
     for name in names:
-        certify(lab, name, f"{name}.example.com", padding=CERTIFICATE_BYTES // 2)
-    lab.gateway(listeners=[https(name, name, hostname=f"{name}.example.com") for name in names])
-    served = [found for (found,) in certificate_names(lab)[443]]
+        certify(harness, name, f"{name}.example.com", padding=CERTIFICATE_BYTES // 2)
+    harness.gateway(listeners=[https(name, name, hostname=f"{name}.example.com") for name in names])
+    served = [found for (found,) in certificate_names(harness)[443]]
     assert served == [f"{name}.example.com" for name in names[: len(served)]]
     assert 20 < len(served) < 30
-    size = sum(map(len, sealed(lab).values()))
+    size = sum(map(len, sealed(harness).values()))
     assert 900_000 < size < 1 << 20
-    until_listener(lab, names[len(served)], ResolvedRefs=("False", "InvalidCertificateRef"))
-    until_listener(lab, names[len(served) - 1], ResolvedRefs=("True", "ResolvedRefs"))
-    assert not lab.operator.log.read_text().count("ApplyRefused")
+    until_listener(harness, names[len(served)], ResolvedRefs=("False", "InvalidCertificateRef"))
+    until_listener(harness, names[len(served) - 1], ResolvedRefs=("True", "ResolvedRefs"))
+    assert not harness.operator.log.read_text().count("ApplyRefused")
 
 
 # -- what clients have to show -------------------------------------------------------------------
@@ -281,47 +283,49 @@ def validated(*names: str, **more: Any) -> Document:
     return {"frontend": {"default": {"validation": {"caCertificateRefs": refs}}}}
 
 
-def clients(lab: Lab) -> bytes | None:
+def clients(harness: OperatorHarness) -> bytes | None:
     """Return the authorities for clients of port 443."""
-    data = sealed(lab)
+    data = sealed(harness)
     if "tls.json" not in data:
         return None
     port = msgspec.json.decode(data["tls.json"], type=wire.Tls).ports[0]
     return data[port.clients.file] if port.clients else None
 
 
-def test_authorities_are_followed_and_a_port_is_not_served_without_them(lab):
-    certify(lab, "cert")
-    lab.gateway(listeners=[https("https", "cert")], tls=validated("ca"))
+def test_authorities_are_followed_and_a_port_is_not_served_without_them(harness):
+    certify(harness, "cert")
+    harness.gateway(listeners=[https("https", "cert")], tls=validated("ca"))
     until_listener(
-        lab,
+        harness,
         "https",
         ResolvedRefs=("False", "InvalidCACertificateRef"),
         Accepted=("False", "NoValidCACertificate"),
         Programmed=("False", "Invalid"),
     )
-    assert sealed(lab) == {}
-    lab.put(certificates.config_map(lab.namespace, "ca", ROOT))
-    lab.until(lambda: clients(lab) == ROOT.own, "the authority")
-    until_listener(lab, "https", ResolvedRefs=("True", "ResolvedRefs"), Accepted=("True", "Accepted"))
+    assert sealed(harness) == {}
+    harness.put(certificates.config_map(harness.namespace, "ca", ROOT))
+    harness.until(lambda: clients(harness) == ROOT.own, "the authority")
+    until_listener(harness, "https", ResolvedRefs=("True", "ResolvedRefs"), Accepted=("True", "Accepted"))
     second = certificates.authority("second")
-    lab.put(certificates.config_map(lab.namespace, "ca", ROOT, second))
-    lab.until(lambda: clients(lab) == ROOT.own + second.own, "both")
-    lab.delete("ConfigMap", "ca")
-    until_names(lab, {})
-    until_listener(lab, "https", Accepted=("False", "NoValidCACertificate"))
-    lab.gateway(listeners=[https("https", "cert")])
-    until_names(lab, {443: [("*",)]})
-    assert clients(lab) is None
+    harness.put(certificates.config_map(harness.namespace, "ca", ROOT, second))
+    harness.until(lambda: clients(harness) == ROOT.own + second.own, "both")
+    harness.delete("ConfigMap", "ca")
+    until_names(harness, {})
+    until_listener(harness, "https", Accepted=("False", "NoValidCACertificate"))
+    harness.gateway(listeners=[https("https", "cert")])
+    until_names(harness, {443: [("*",)]})
+    assert clients(harness) is None
 
 
-def test_authorities_of_another_namespace_take_a_grant(lab, other):
-    certify(lab, "cert")
-    lab.put(certificates.config_map(other, "ca", ROOT))
-    lab.gateway(listeners=[https("https", "cert")], tls=validated("ca", namespace=other))
-    until_listener(lab, "https", ResolvedRefs=("False", "RefNotPermitted"), Accepted=("False", "NoValidCACertificate"))
-    lab.put(let(other, lab.namespace, "ConfigMap"))
-    lab.until(lambda: clients(lab) == ROOT.own, "the authority")
+def test_authorities_of_another_namespace_take_a_grant(harness, other):
+    certify(harness, "cert")
+    harness.put(certificates.config_map(other, "ca", ROOT))
+    harness.gateway(listeners=[https("https", "cert")], tls=validated("ca", namespace=other))
+    until_listener(
+        harness, "https", ResolvedRefs=("False", "RefNotPermitted"), Accepted=("False", "NoValidCACertificate")
+    )
+    harness.put(let(other, harness.namespace, "ConfigMap"))
+    harness.until(lambda: clients(harness) == ROOT.own, "the authority")
 
 
 # -- when it is programmed -----------------------------------------------------------------------
@@ -347,31 +351,35 @@ def chaperone(told: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
     return Answer
 
 
-def test_programmed_waits_for_the_pods_to_have_the_certificates(lab, told, chaperone):
-    certify(lab, "cert")
-    lab.gateway(listeners=[https("https", "cert")])
-    give_address(lab)
-    pod = Pod(lab)
+def test_programmed_waits_for_the_pods_to_have_the_certificates(harness, told, chaperone):
+    certify(harness, "cert")
+    harness.gateway(listeners=[https("https", "cert")])
+    give_address(harness)
+    pod = GatewayPod(harness)
     server = ThreadingHTTPServer((pod.address, HEALTH_PORT), chaperone)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    told["vcl"] = content_hash(lab.get("ConfigMap", "gw-vcl")["data"]["main.vcl"].encode())
+    told["vcl"] = content_hash(harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"].encode())
     try:
         pod._create()
-        message = lab.until_condition("Gateway", "gw", "Programmed", "Pending")["message"]
-        lab.until(lambda: "the newest certificate" in lab.conditions("Gateway")["Programmed"]["message"], message)
-        told["tls"] = content_hash(sealed(lab)["tls.json"])
-        lab.until(lambda: is_programmed(lab, 1), "programmed")
-        certify(lab, "cert", "rotated.example.com")
-        lab.until(lambda: not is_programmed(lab, 1), "another certificate")
-        told["tls"] = content_hash(sealed(lab)["tls.json"])
-        lab.until(lambda: is_programmed(lab, 1), "programmed again")
+        message = harness.until_condition("Gateway", "gw", "Programmed", "Pending")["message"]
+        harness.until(
+            lambda: "the newest certificate" in harness.conditions("Gateway")["Programmed"]["message"], message
+        )
+        told["tls"] = content_hash(sealed(harness)["tls.json"])
+        harness.until(lambda: is_programmed(harness, 1), "programmed")
+        certify(harness, "cert", "rotated.example.com")
+        harness.until(lambda: not is_programmed(harness, 1), "another certificate")
+        told["tls"] = content_hash(sealed(harness)["tls.json"])
+        harness.until(lambda: is_programmed(harness, 1), "programmed again")
     finally:
-        lab.delete("Pod", pod.name)
+        harness.delete("Pod", pod.name)
         server.shutdown()
         server.server_close()
 
 
-def shown(pod: Pod, name: str, port: int = 443, client: certificates.Issued | None = None) -> x509.Certificate | None:
+def shown(
+    pod: GatewayPod, name: str, port: int = 443, client: certificates.Issued | None = None
+) -> x509.Certificate | None:
     """Return the certificate that a client gets to see who asks for something; None where it is turned away."""
     context = ssl.create_default_context(cadata=ROOT.own.decode())
     context.check_hostname = False
@@ -395,26 +403,26 @@ def curved(name: str, turn: int = 0) -> certificates.Issued:
     return ROOT.issue(name, key=certificates.curve_key(), hosts=(name, f"turn{turn}.example.com"))
 
 
-def test_pods_serve_what_the_operator_hands_them(lab):
+def test_pods_serve_what_the_operator_hands_them(harness):
     """From Secrets to clients: several names, a rotation, a certificate that comes later, client certificates."""
     www, api = curved("www.example.com"), curved("api.example.com")
-    lab.put(www.secret(lab.namespace, "www"))
+    harness.put(www.secret(harness.namespace, "www"))
     listeners = [https(name, name, hostname=f"{name}.example.com") for name in ("www", "api")]
     guarded = https("guarded", "www", port=8443)
     tls = {"frontend": {"default": {}, "perPort": [{"port": 8443, "tls": validated("ca")["frontend"]["default"]}]}}
-    lab.put(certificates.config_map(lab.namespace, "ca", ROOT))
-    lab.gateway(listeners=[*listeners, guarded], tls=tls)
-    give_address(lab)
-    with Pod(lab).running() as pod:
-        lab.until(lambda: is_programmed(lab, 1), "programmed")
+    harness.put(certificates.config_map(harness.namespace, "ca", ROOT))
+    harness.gateway(listeners=[*listeners, guarded], tls=tls)
+    give_address(harness)
+    with GatewayPod(harness).running() as pod:
+        harness.until(lambda: is_programmed(harness, 1), "programmed")
         assert shown(pod, "www.example.com") == www.certificate
-        assert listener(lab, "api")["Programmed"] == ("False", "Invalid")
-        lab.put(api.secret(lab.namespace, "api"))
-        lab.until(lambda: shown(pod, "api.example.com") == api.certificate, "the certificate that came later")
+        assert listener(harness, "api")["Programmed"] == ("False", "Invalid")
+        harness.put(api.secret(harness.namespace, "api"))
+        harness.until(lambda: shown(pod, "api.example.com") == api.certificate, "the certificate that came later")
         rotated = curved("www.example.com", turn=1)
-        lab.put(rotated.secret(lab.namespace, "www"))
-        lab.until(lambda: shown(pod, "www.example.com") == rotated.certificate, "the rotated certificate")
-        lab.until(lambda: is_programmed(lab, 1), "programmed again")
+        harness.put(rotated.secret(harness.namespace, "www"))
+        harness.until(lambda: shown(pod, "www.example.com") == rotated.certificate, "the rotated certificate")
+        harness.until(lambda: is_programmed(harness, 1), "programmed again")
         assert shown(pod, "www.example.com", 8443) is None, "without a client certificate"
         assert shown(pod, "www.example.com", 8443, ROOT.issue("client", key=certificates.curve_key()))
         stranger = certificates.authority("stranger").issue("client", key=certificates.curve_key())
@@ -426,29 +434,31 @@ def test_pods_serve_what_the_operator_hands_them(lab):
 
 def test_an_operator_that_finds_everything_right_writes_nothing(cluster, namespace, tmp_path):
     put(cluster, gateway_class(namespace))
-    operator = Operator(cluster, tmp_path, class_name=namespace).start()
-    lab = Lab(cluster, operator, namespace)
+    operator = OperatorProcess(cluster, tmp_path, class_name=namespace).start()
+    harness = OperatorHarness(cluster, operator, namespace)
     try:
-        certify(lab, "cert")
-        lab.put(certificates.config_map(namespace, "ca", ROOT))
-        lab.gateway(listeners=[https("https", "cert")], tls=validated("ca"))
-        assert clients(lab) == ROOT.own
-        before = {one["kind"]: one["metadata"]["resourceVersion"] for one in lab.owned()}
+        certify(harness, "cert")
+        harness.put(certificates.config_map(namespace, "ca", ROOT))
+        harness.gateway(listeners=[https("https", "cert")], tls=validated("ca"))
+        assert clients(harness) == ROOT.own
+        before = {one["kind"]: one["metadata"]["resourceVersion"] for one in harness.owned()}
         operator.stop()
         operator.start()
         assert operator.writes() == {}
-        assert {one["kind"]: one["metadata"]["resourceVersion"] for one in lab.owned()} == before
+        assert {one["kind"]: one["metadata"]["resourceVersion"] for one in harness.owned()} == before
         operator.stop()
-        certify(lab, "cert", "rotated.example.com")
-        lab.put(gateway_class(namespace, parameters="missing"))
-        good = sealed(lab)
+        certify(harness, "cert", "rotated.example.com")
+        harness.put(gateway_class(namespace, parameters="missing"))
+        good = sealed(harness)
         operator.start()
-        lab.until(lambda: sealed(lab) != good, "the new certificate, also while the class is at fault")
-        lab.put({**gateway_with(lab, https("https", "cert")), "metadata": {"name": "new", "namespace": namespace}})
-        lab.until_condition("Gateway", "new", "Accepted", "InvalidParameters")
+        harness.until(lambda: sealed(harness) != good, "the new certificate, also while the class is at fault")
+        harness.put(
+            {**gateway_with(harness, https("https", "cert")), "metadata": {"name": "new", "namespace": namespace}}
+        )
+        harness.until_condition("Gateway", "new", "Accepted", "InvalidParameters")
         operator.settled()
-        assert lab.find("Secret", "new-tls") is None
-        lab.put(gateway_class(namespace))
-        lab.until(lambda: sealed(lab, "new"), "the new Gateway's certificates")
+        assert harness.find("Secret", "new-tls") is None
+        harness.put(gateway_class(namespace))
+        harness.until(lambda: sealed(harness, "new"), "the new Gateway's certificates")
     finally:
         operator.stop()

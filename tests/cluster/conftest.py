@@ -9,8 +9,8 @@ import pytest
 
 from cluster import layout
 from cluster.api import Api
-from support.kube import cluster_objects as objects
-from support.kube.namespaces import Lab
+from support.kube import echo as objects
+from support.kube.cluster_harness import ClusterHarness
 
 _turn = itertools.count(1)
 
@@ -30,9 +30,9 @@ def api() -> Iterator[Api]:
 
 
 @pytest.fixture
-def lab(api: Api) -> Iterator[Lab]:
+def harness(api: Api) -> Iterator[ClusterHarness]:
     """Have a namespace."""
     name = f"test-{os.getpid()}-{next(_turn)}"
     api.create("/api/v1/namespaces", objects.namespace(name))
-    yield Lab(api, name)
+    yield ClusterHarness(api, name)
     api.delete(f"/api/v1/namespaces/{name}")

@@ -8,8 +8,8 @@ import pytest
 from cluster import install
 from cluster.api import Api
 from support.http.traffic import Target, ask, probe, traffic
-from support.kube import cluster_objects as objects
-from support.kube.namespaces import Lab, until
+from support.kube import echo as objects
+from support.kube.cluster_harness import ClusterHarness, until
 
 PARAMETERS = "/apis/gateway.varnish-software.com/v1alpha1/gatewayclassparameters/two-replicas"
 CLASS = f"/apis/gateway.networking.k8s.io/v1/gatewayclasses/{install.CLASS}"
@@ -34,10 +34,10 @@ def two_replicas(api: Api) -> Iterator[None]:
     api.delete(PARAMETERS)
 
 
-def ready_endpoints(lab: Lab, service: str) -> set[str]:
+def ready_endpoints(harness: ClusterHarness, service: str) -> set[str]:
     """Return the names of pods that new connections are sent to."""
-    path = f"/apis/discovery.k8s.io/v1/namespaces/{lab.namespace}/endpointslices"
-    slices = lab.api.get(f"{path}?labelSelector=kubernetes.io/service-name%3D{service}")["items"]
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{harness.namespace}/endpointslices"
+    slices = harness.api.get(f"{path}?labelSelector=kubernetes.io/service-name%3D{service}")["items"]
     return {
         endpoint["targetRef"]["name"]
         for found in slices
@@ -48,22 +48,24 @@ def ready_endpoints(lab: Lab, service: str) -> set[str]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("two_replicas")
-async def test_a_deleted_pod_takes_no_request_with_it(lab: Lab):
+async def test_a_deleted_pod_takes_no_request_with_it(harness: ClusterHarness):
     """New connections find the other pod; what is on its way is answered."""
-    lab.echo("echo")
-    address = lab.gateway()
-    until(lambda: len(ready_endpoints(lab, "gateway")) == 2, "two pods are ready")
-    lab.put(objects.route("route", lab.namespace, gateway="gateway", host="a.test", service="echo"))
+    harness.echo("echo")
+    address = harness.gateway()
+    until(lambda: len(ready_endpoints(harness, "gateway")) == 2, "two pods are ready")
+    harness.put(objects.route("route", harness.namespace, gateway="gateway", host="a.test", service="echo"))
     target, slow = Target(address, "a.test"), Target(address, "a.test", path="/?delay=8s")
     await probe(target)
     connections = [await asyncio.open_connection(address, 80) for _ in range(8)]
     waiting = [asyncio.create_task(ask(slow, streams)) for streams in connections]
-    (victim, *_) = sorted(ready_endpoints(lab, "gateway"))
+    (victim, *_) = sorted(ready_endpoints(harness, "gateway"))
     async with traffic(target, fresh=True) as seen:
         await asyncio.to_thread(until, lambda: seen.answered > 50, "there is load")
-        lab.api.request("DELETE", lab.path("Pod", victim))
-        await asyncio.to_thread(until, lambda: victim not in ready_endpoints(lab, "gateway"), "its endpoint is gone")
-        await asyncio.to_thread(until, lambda: lab.get("Pod", victim) is None, "the pod is gone")
+        harness.api.request("DELETE", harness.path("Pod", victim))
+        await asyncio.to_thread(
+            until, lambda: victim not in ready_endpoints(harness, "gateway"), "its endpoint is gone"
+        )
+        await asyncio.to_thread(until, lambda: harness.get("Pod", victim) is None, "the pod is gone")
     assert not seen.failures, "it serves until nobody sends it connections any more"
     assert set(seen.statuses) == {200}
     answers = await asyncio.gather(*waiting)

@@ -7,36 +7,38 @@ from collections import Counter
 import pytest
 
 from support.http.traffic import Target, probe, traffic
-from support.kube import cluster_objects as objects
-from support.kube.namespaces import Lab
+from support.kube import echo as objects
+from support.kube.cluster_harness import ClusterHarness
 
 ROUTES = 500
 SWITCHES = 200
 ROLLS = 10
 
 
-def switched_to(lab: Lab, service: str) -> None:
-    lab.put(objects.route("route", lab.namespace, gateway="gateway", host="a.test", service=service))
+def switched_to(harness: ClusterHarness, service: str) -> None:
+    harness.put(objects.route("route", harness.namespace, gateway="gateway", host="a.test", service=service))
 
 
-async def served(lab: Lab, service: str, host: str = "a.test") -> Target:
+async def served(harness: ClusterHarness, service: str, host: str = "a.test") -> Target:
     """Have a Gateway with one route that works."""
-    address = await asyncio.to_thread(lab.gateway)
-    switched_to(lab, service)
+    address = await asyncio.to_thread(harness.gateway)
+    switched_to(harness, service)
     target = Target(address, host)
     await probe(target)
     return target
 
 
 @pytest.mark.timeout(600)
-async def test_a_new_route_is_not_found_until_it_is_served(lab: Lab):
+async def test_a_new_route_is_not_found_until_it_is_served(harness: ClusterHarness):
     """One after another; nothing but 404 comes before the first 200."""
-    lab.echo("echo")
-    address = lab.gateway()
+    harness.echo("echo")
+    address = harness.gateway()
     seen: Counter[int] = Counter()
     for number in range(ROUTES):
         host = f"route-{number}.test"
-        lab.create(objects.route(f"route-{number}", lab.namespace, gateway="gateway", host=host, service="echo"))
+        harness.create(
+            objects.route(f"route-{number}", harness.namespace, gateway="gateway", host=host, service="echo")
+        )
         statuses, _ = await probe(Target(address, host))
         seen += statuses
     assert set(seen) <= {200, 404}, seen
@@ -44,14 +46,14 @@ async def test_a_new_route_is_not_found_until_it_is_served(lab: Lab):
 
 
 @pytest.mark.timeout(600)
-async def test_a_route_that_is_switched_between_services_never_fails(lab: Lab):
-    lab.echo("one")
-    lab.echo("two")
-    target = await served(lab, "one")
+async def test_a_route_that_is_switched_between_services_never_fails(harness: ClusterHarness):
+    harness.echo("one")
+    harness.echo("two")
+    target = await served(harness, "one")
     async with traffic(target) as seen:
         for service in itertools.islice(itertools.cycle(["two", "one"]), SWITCHES):
             before = seen.services[service]
-            await asyncio.to_thread(switched_to, lab, service)
+            await asyncio.to_thread(switched_to, harness, service)
             async with asyncio.timeout(30):
                 while seen.services[service] == before:
                     await asyncio.sleep(0.005)
@@ -60,15 +62,15 @@ async def test_a_route_that_is_switched_between_services_never_fails(lab: Lab):
 
 
 @pytest.mark.timeout(900)
-async def test_backends_that_are_rolled_never_fail_a_request(lab: Lab):
+async def test_backends_that_are_rolled_never_fail_a_request(harness: ClusterHarness):
     """Each time every pod of the Deployment is replaced by a new one."""
-    lab.echo("echo", replicas=2)
-    target = await served(lab, "echo")
+    harness.echo("echo", replicas=2)
+    target = await served(harness, "echo")
     async with traffic(target) as seen:
         for turn in range(ROLLS):
             restarted = {"template": {"metadata": {"annotations": {"turn": str(turn)}}}}
-            lab.api.merge(lab.path("Deployment", "echo"), {"spec": restarted})
-            await asyncio.to_thread(lab.rolled_out, "echo")
+            harness.api.merge(harness.path("Deployment", "echo"), {"spec": restarted})
+            await asyncio.to_thread(harness.rolled_out, "echo")
     assert not seen.failures
     assert set(seen.statuses) == {200}, seen.statuses
     assert len(seen.pods) >= 2 * ROLLS

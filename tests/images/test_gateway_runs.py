@@ -10,7 +10,7 @@ from support.directories import replace
 from support.http.client import Answer, Client
 from support.http.origins import Origin
 from support.images.containers import Container, Image
-from support.varnish.chaperonelab import slice_document
+from support.varnish.dataplane import slice_document
 from support.waiting import until
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import pod

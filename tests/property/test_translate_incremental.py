@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from support.builders.translate_worlds import Changes, batches, options, worlds
+from support.builders.worlds import Changes, batches, options, worlds
 from varnish_gateway import api, ir
 from varnish_gateway.translate import Translator
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from hypothesis import given
 
-from support.builders.translate_worlds import CONCRETE, Changes, options, worlds
+from support.builders.worlds import CONCRETE, Changes, options, worlds
 from varnish_gateway import api, ir
 from varnish_gateway.api.gateway_networking import Listener, ObjectReference, RouteNamespaces
 from varnish_gateway.translate import Translator

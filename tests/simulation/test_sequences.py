@@ -8,10 +8,10 @@ import json
 
 import pytest
 
-from support.kube.operators import gateway, listener_set, route
+from support.kube.operator_process import gateway, listener_set, route
 from support.simulation.client import answers_to
 from support.simulation.documents import BACKEND, HOME, OTHERS, OURS, STRANGERS, Document, basics, class_parameters, pod
-from support.simulation.operators import Operator, at_rest
+from support.simulation.operators import SimulatedOperator, at_rest
 from support.simulation.store import Store, key_of
 from support.simulation.virtualtime import in_virtual_time
 from varnish_gateway.api import Key
@@ -34,7 +34,7 @@ def cluster(*documents: Document) -> Store:
     return store
 
 
-async def rest(store: Store, *operators: Operator) -> None:
+async def rest(store: Store, *operators: SimulatedOperator) -> None:
     """Let operators come to rest; addresses are given, garbage is left where it is."""
     assert await at_rest(store, operators)
     store.give_addresses()
@@ -42,10 +42,10 @@ async def rest(store: Store, *operators: Operator) -> None:
     assert [bug for one in operators for bug in one.bugs] == []
 
 
-async def assert_nothing_left_to_write(store: Store, *operators: Operator, class_name: str = OURS) -> None:
+async def assert_nothing_left_to_write(store: Store, *operators: SimulatedOperator, class_name: str = OURS) -> None:
     for one in operators:
         await one.stop()
-    fresh = Operator(store, class_name=class_name)
+    fresh = SimulatedOperator(store, class_name=class_name)
     await rest(store, fresh)
     assert fresh.writing.writes == []
     await fresh.stop()
@@ -90,7 +90,7 @@ def generated(store: Store) -> dict[Key, Document]:
 @in_virtual_time
 async def test_a_status_is_taken_back_that_was_being_written_when_its_gateway_went():
     store = cluster(gateway_named(G1))
-    operator = Operator(store)
+    operator = SimulatedOperator(store)
     await rest(store, operator)
     operator.writing.hold(answers_to(R1.kind))
     store.put(route_r1())
@@ -108,10 +108,10 @@ async def test_a_status_is_taken_back_that_was_being_written_when_its_gateway_we
 async def test_a_gateway_made_anew_in_our_class_gets_what_the_one_before_left_elsewhere():
     """The objects of another class are not watched: nobody tells us of their end."""
     store = cluster(gateway_named(G1, OTHERS))
-    other = Operator(store, class_name=OTHERS)
+    other = SimulatedOperator(store, class_name=OTHERS)
     await rest(store, other)
     await other.stop()
-    operator = Operator(store)
+    operator = SimulatedOperator(store)
     await rest(store, operator)
     store.delete(G1)
     store.put(gateway_named(G1))
@@ -127,7 +127,7 @@ async def test_a_gateway_made_anew_in_our_class_gets_what_the_one_before_left_el
 async def test_a_listener_set_that_moves_is_judged_with_its_new_gateway(is_made_anew):
     store = cluster(gateway_named(G1), gateway_named(G2), listener_set(HOME, S1.name, G1.name, port=8080))
     store.put(pod("telling", G1.name, OURS))
-    operator = Operator(store)
+    operator = SimulatedOperator(store)
     await rest(store, operator)
     assert condition(store, S1, "Programmed")["status"] == "True"
     if is_made_anew:
@@ -142,7 +142,7 @@ async def test_a_listener_set_that_moves_is_judged_with_its_new_gateway(is_made_
 @in_virtual_time
 async def test_what_the_leader_before_said_is_taken_back_although_we_hear_of_it_late():
     store = cluster(gateway_named(G1))
-    before, after = Operator(store), Operator(store, leads=False)
+    before, after = SimulatedOperator(store), SimulatedOperator(store, leads=False)
     await rest(store, before, after)
     after.reading.hold(R1.kind)
     store.put(route_r1())
@@ -162,7 +162,7 @@ async def test_what_the_leader_before_said_is_taken_back_although_we_hear_of_it_
 @in_virtual_time
 async def test_a_gateway_that_became_a_strangers_while_its_kind_was_not_served_is_let_go():
     store = cluster(gateway_named(G1))
-    operator = Operator(store)
+    operator = SimulatedOperator(store)
     await rest(store, operator)
     store.take_away(G1.kind)
     await asyncio.sleep(20 * SOON)
@@ -178,11 +178,11 @@ async def test_a_gateway_that_became_a_strangers_while_its_kind_was_not_served_i
 async def test_the_address_goes_with_the_service_also_while_a_class_is_at_fault():
     """And although the operator began after that, so that it knows of no objects that it wants."""
     store = cluster(gateway_named(G1))
-    operator = Operator(store)
+    operator = SimulatedOperator(store)
     await rest(store, operator)
     await operator.stop()
     store.delete(PARAMETERS)
-    operator = Operator(store)
+    operator = SimulatedOperator(store)
     await rest(store, operator)
     assert store.documents[G1]["status"]["addresses"]
     store.delete(Key("Service", HOME, G1.name))
@@ -194,13 +194,13 @@ async def test_the_address_goes_with_the_service_also_while_a_class_is_at_fault(
 @in_virtual_time
 async def test_what_was_left_alone_while_a_class_was_at_fault_goes_when_it_is_well_again():
     store = cluster(gateway_named(G1), class_parameters("vcl", autoscaling={"minReplicas": 1, "maxReplicas": 3}))
-    operator = Operator(store)
+    operator = SimulatedOperator(store)
     await rest(store, operator)
     scaler = Key("HorizontalPodAutoscaler", HOME, G1.name)
     assert scaler in store.documents
     await operator.stop()
     store.delete(PARAMETERS)
-    operator = Operator(store)
+    operator = SimulatedOperator(store)
     await rest(store, operator)
     assert scaler in store.documents
     store.put(class_parameters("vcl"))
@@ -213,7 +213,7 @@ async def test_what_was_left_alone_while_a_class_was_at_fault_goes_when_it_is_we
 async def test_what_ended_before_the_answer_to_its_creation_came_is_made_anew():
     """Nor does a watch tell of it: everything was listed anew in between."""
     store = cluster()
-    operator = Operator(store)
+    operator = SimulatedOperator(store)
     await rest(store, operator)
     account = Key("ServiceAccount", HOME, G1.name)
     operator.writing.hold(answers_to(account.kind))
@@ -234,7 +234,7 @@ async def test_what_ended_before_the_answer_to_its_creation_came_is_made_anew():
 async def test_routing_that_another_operator_wrote_between_two_writes_of_ours_is_noticed():
     """A Gateway goes from one operator to another, and the one before hears of nothing but the new routing."""
     store = cluster(gateway_named(G1, port=80))
-    before, after = Operator(store), Operator(store, class_name=OTHERS)
+    before, after = SimulatedOperator(store), SimulatedOperator(store, class_name=OTHERS)
     await rest(store, before, after)
     routing = Key("ConfigMap", HOME, names.config_map(G1.name))
     late = {G1.kind, *(kind.name for kind in used_for(Use.OWNED))} - {routing.kind}
@@ -257,7 +257,7 @@ async def test_routing_that_another_operator_wrote_between_two_writes_of_ours_is
 @in_virtual_time
 async def test_labels_that_are_missing_are_seen_also_where_routing_is_written_first():
     store = cluster(gateway_named(G1))
-    operator = Operator(store)
+    operator = SimulatedOperator(store)
     await rest(store, operator)
     routing = Key("ConfigMap", HOME, names.config_map(G1.name))
     labels = store.documents[routing]["metadata"]["labels"]
@@ -275,7 +275,7 @@ async def test_labels_that_are_missing_are_seen_also_where_routing_is_written_fi
 async def test_what_is_made_anew_in_the_place_of_an_object_that_others_had_changed_is_whole():
     """It ends after it was found that others hold a field, and before all but that field is applied."""
     store = cluster(gateway_named(G1), class_parameters("vcl", replicas=2))
-    operator = Operator(store)
+    operator = SimulatedOperator(store)
     await rest(store, operator)
     deployment = Key("Deployment", HOME, G1.name)
     operator.writing.hold(answers_to(deployment.kind))
@@ -293,7 +293,7 @@ async def test_shards_that_only_the_leader_before_needed_go(monkeypatch):
     """Not before the index names them no more: until then pods look for them."""
     monkeypatch.setattr(emitted, "PER_SHARD", 2)
     store = cluster(gateway_named(G1))
-    before, after = Operator(store), Operator(store, leads=False)
+    before, after = SimulatedOperator(store), SimulatedOperator(store, leads=False)
     await rest(store, before, after)
     after.reading.hold(R1.kind)
     many = [route(HOME, f"r{number}", G1.name, backend={"name": BACKEND}) for number in range(6)]

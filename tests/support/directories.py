@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @contextmanager
-def open_place() -> Iterator[Path]:
+def open_directory() -> Iterator[Path]:
     """Give a directory until the end; pytest's own are closed to varnishd's users."""
     with tempfile.TemporaryDirectory(prefix="vgw-test-") as name:
         Path(name).chmod(0o755)

@@ -5,13 +5,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 GAP = 0.01
 
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
+def until(look: Callable[[], T], what: str, seconds: float = TIMEOUT) -> T:
     """Return the first true value; fail when the time is over."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
@@ -20,7 +20,7 @@ def until(look: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
     return found
 
 
-async def until_async(look: Callable[[], Awaitable[T] | T], what: str, seconds: float = PATIENCE) -> T:
+async def until_async(look: Callable[[], Awaitable[T] | T], what: str, seconds: float = TIMEOUT) -> T:
     """Return the first true value; fail when the time is over."""
     deadline = time.monotonic() + seconds
     while not (found := await _value(look())):

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from varnish_gateway.standalone.watch import Watcher
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 
 
 async def changed(watcher: Watcher, *wanted: Path) -> None:
     """Wait until exactly these files were named, in one set or in several."""
     missing = {str(path) for path in wanted}
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while missing:
             found = await watcher.changed()
             assert found <= {str(path) for path in wanted}

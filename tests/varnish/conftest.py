@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from support.directories import open_place
+from support.directories import open_directory
 from support.http.origins import Origin, Origins
-from support.http.scripted import Scripted
-from support.varnish.ghostlab import Config, Lab, backend, route, to
+from support.http.scripted_origin import ScriptedOrigin
+from support.varnish.ghost import Config, GhostHarness, backend, route, to
 from varnish_gateway.ir import wire
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    with open_place() as directory:
+    with open_directory() as directory:
         yield directory
 
 
@@ -52,21 +52,21 @@ def coffee() -> Iterator[Origin]:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
+def ghost() -> Iterator[GhostHarness]:
     """Run a varnishd for the tests of a module; its worker has to live through all of them."""
-    with Lab(Config()) as running:
+    with GhostHarness(Config()) as running:
         child = running.child
         yield running
         assert running.child == child
 
 
 @pytest.fixture
-def serve(lab: Lab) -> Callable[..., Lab]:
+def serve(ghost: GhostHarness) -> Callable[..., GhostHarness]:
     """Give what serves one rule from these endpoints."""
 
-    def reload(*endpoints: Scripted | Origin | wire.Endpoint, **rule: Any) -> Lab:
+    def reload(*endpoints: ScriptedOrigin | Origin | wire.Endpoint, **rule: Any) -> GhostHarness:
         members = [one if isinstance(one, wire.Endpoint) else one.endpoint for one in endpoints]
-        assert lab.reload(Config([route("r", to(backend("pool"), **rule))], {"pool": members})).status == 200
-        return lab
+        assert ghost.reload(Config([route("r", to(backend("pool"), **rule))], {"pool": members})).status == 200
+        return ghost
 
     return reload

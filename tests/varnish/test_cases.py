@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from support.directories import open_place
+from support.directories import open_directory
 from support.http.client import Request, over_http2
-from support.varnish.caselab import Case, Lab, read_cases
+from support.varnish.cases import Case, CaseHarness, read_cases
 
 CASE_FILES = Path(__file__).with_name("cases")
 CONNECTIONS = CASE_FILES / "connections.yaml"
@@ -20,29 +20,31 @@ CASES = [
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lab() -> AsyncIterator[Lab]:
-    with open_place() as work_dir:
-        lab = Lab(work_dir)
+async def harness() -> AsyncIterator[CaseHarness]:
+    with open_directory() as work_dir:
+        harness = CaseHarness(work_dir)
         try:
-            await lab.start()
-            yield lab
+            await harness.start()
+            yield harness
         finally:
-            await lab.close()
+            await harness.close()
 
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("case", CASES)
-async def test_case_holds(lab: Lab, case: Case) -> None:
-    differences = await lab.run(case)
+async def test_case_holds(harness: CaseHarness, case: Case) -> None:
+    differences = await harness.run(case)
     assert not differences, "\n".join([f"{case.case}: {case.about}", *differences])
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_streams_of_one_connection_are_routed_each_by_itself(lab: Lab) -> None:
+async def test_streams_of_one_connection_are_routed_each_by_itself(harness: CaseHarness) -> None:
     """HTTP/2 runs requests of one connection beside each other."""
     hosts = ["a", "b", "none"]
-    await lab.put_in_force(next(case for case in read_cases(CONNECTIONS) if case.case == "requests-of-one-connection"))
+    await harness.put_in_force(
+        next(case for case in read_cases(CONNECTIONS) if case.case == "requests-of-one-connection")
+    )
     requests = [Request(method="GET", target="/", host=f"{host}.example.com") for host in hosts * 20]
-    answers = await over_http2(lab.port(80), requests)
+    answers = await over_http2(harness.port(80), requests)
     assert [answer.taker for answer in answers] == ["default/a", "default/b", 404] * 20
     assert [answer.values("Y-Set") for answer in answers] == [["a"], [], []] * 20

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
+from loopback import free_port
 from support.http.client import Request, over_http1
-from support.loopback import free_port
-from support.varnish.chaperonelab import (
+from support.varnish.dataplane import (
     FREE_PORTS,
     ask,
     endpoints,

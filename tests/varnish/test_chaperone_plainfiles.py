@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from loopback import free_port
 from support.directories import replace
 from support.http import client as http_client
 from support.http.client import Answer
-from support.loopback import free_port
 from support.processes import descendants, program
-from support.varnish.chaperonelab import ask, slice_document, until_answer, until_header
-from support.varnish.tlslab import certificate_of, pair, secure
+from support.varnish.dataplane import ask, slice_document, until_answer, until_header
+from support.varnish.tls import certificate_of, pair, secure
 from support.waiting import until_async
 from varnish_gateway.emit.vcl import main_vcl
 

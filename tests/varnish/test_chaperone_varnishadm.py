@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.varnish.chaperonelab import must_serve, running
+from support.varnish.dataplane import must_serve, running
 from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.dataplane.change import Change

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.varnish.ghostlab import Config, Lab, backend, prefix, refusing_endpoint, route, to
+from support.varnish.ghost import Config, GhostHarness, backend, prefix, refusing_endpoint, route, to
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import UserVcl
 
@@ -32,13 +32,13 @@ PURGING = snippet("PURGE").replace('"10.0.0.0"/8', '"127.0.0.1"')
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Lab]:
-    with Lab(Config()) as running:
+def shared() -> Iterator[GhostHarness]:
+    with GhostHarness(Config()) as running:
         yield running
 
 
 @pytest.fixture
-def lab(shared, tea) -> Lab:
+def ghost(shared, tea) -> GhostHarness:
     """One rule for /tea."""
     assert shared.reload(serving(tea)).status == 200
     return shared
@@ -48,16 +48,16 @@ def serving(*members) -> Config:
     return Config([route("tea", to(backend("tea"), matches=[prefix("/tea")]))], {"tea": members})
 
 
-def use(lab: Lab, tea, *texts: str) -> None:
-    lab.load_vcl(whole=main_vcl(UserVcl("docs", "\n".join(texts))))
-    lab.admin("ban", "req.url ~ .")
+def use(ghost: GhostHarness, tea, *texts: str) -> None:
+    ghost.load_vcl(whole=main_vcl(UserVcl("docs", "\n".join(texts))))
+    ghost.admin("ban", "req.url ~ .")
     tea.seen.clear()
 
 
 @pytest.mark.parametrize("text", [text for _, text in ALL], ids=[f"{page}-{n}" for n, (page, _) in enumerate(ALL)])
-def test_vcl_of_a_page_compiles(lab, tea, text):
-    use(lab, tea, text)
-    assert lab.get("/tea").origin == "tea"
+def test_vcl_of_a_page_compiles(ghost, tea, text):
+    use(ghost, tea, text)
+    assert ghost.get("/tea").origin == "tea"
 
 
 @pytest.mark.parametrize(
@@ -70,41 +70,41 @@ def test_vcl_of_a_page_compiles(lab, tea, text):
     ],
     ids=["plain", "cookie", "authorization", "post"],
 )
-def test_with_the_checks_only_plain_requests_share_an_object(lab, tea, request_parts, fetches):
-    use(lab, tea, CHECKS)
+def test_with_the_checks_only_plain_requests_share_an_object(ghost, tea, request_parts, fetches):
+    use(ghost, tea, CHECKS)
     for _ in range(2):
-        lab.get("/tea", **request_parts)
+        ghost.get("/tea", **request_parts)
     assert len(tea.seen) == fetches
 
 
-def test_without_the_checks_a_post_is_looked_up_and_becomes_a_get(lab, tea):
-    use(lab, tea, "sub vcl_recv { return (hash); }")
+def test_without_the_checks_a_post_is_looked_up_and_becomes_a_get(ghost, tea):
+    use(ghost, tea, "sub vcl_recv { return (hash); }")
     for cookie in ("a", "b"):
-        lab.get("/tea", method="POST", headers=[("Cookie", cookie)])
+        ghost.get("/tea", method="POST", headers=[("Cookie", cookie)])
     assert [seen.method for seen in tea.seen] == ["GET"]
 
 
-def test_cookies_are_taken_off_before_the_checks(lab, tea):
-    use(lab, tea, COOKIES, CHECKS)
+def test_cookies_are_taken_off_before_the_checks(ghost, tea):
+    use(ghost, tea, COOKIES, CHECKS)
     for cookie in ("a", "b"):
-        lab.get("/tea/logo.png?1", headers=[("Cookie", cookie)])
+        ghost.get("/tea/logo.png?1", headers=[("Cookie", cookie)])
     assert len(tea.seen) == 1
 
 
-def test_case_and_port_of_the_host_are_in_the_key(lab, tea):
-    use(lab, tea, CHECKS)
+def test_case_and_port_of_the_host_are_in_the_key(ghost, tea):
+    use(ghost, tea, CHECKS)
     for host in ("shop.example.com", "Shop.example.com", "shop.example.com:80"):
-        lab.get("/tea", host=host)
+        ghost.get("/tea", host=host)
     assert len(tea.seen) == 3
-    use(lab, tea, "sub vcl_recv { call vcl_req_host; }", CHECKS)
+    use(ghost, tea, "sub vcl_recv { call vcl_req_host; }", CHECKS)
     for host in ("shop.example.com", "Shop.example.com"):
-        lab.get("/tea", host=host)
+        ghost.get("/tea", host=host)
     assert len(tea.seen) == 1
 
 
-def test_a_hit_has_two_numbers_in_x_varnish(lab, tea):
-    use(lab, tea, CHECKS, snippet("obj.hits"))
-    answers = [lab.get("/tea"), lab.get("/tea")]
+def test_a_hit_has_two_numbers_in_x_varnish(ghost, tea):
+    use(ghost, tea, CHECKS, snippet("obj.hits"))
+    answers = [ghost.get("/tea"), ghost.get("/tea")]
     told = [(len(answer.header("x-varnish").split()), answer.header("x-cache")) for answer in answers]
     assert told == [(1, "miss"), (2, "hit")]
 
@@ -114,26 +114,26 @@ def test_a_hit_has_two_numbers_in_x_varnish(lab, tea):
     [(STALE, []), ("", [refusing_endpoint()]), ("", [])],
     ids=["abandoned", "refused", "without endpoints"],
 )
-def test_grace_serves_while_the_backend_is_away(lab, tea, text, away):
+def test_grace_serves_while_the_backend_is_away(ghost, tea, text, away):
     soon = "sub vcl_backend_response { set beresp.ttl = 0.5s; set beresp.grace = 1h; }"
-    use(lab, tea, CHECKS, soon, text)
-    lab.get("/tea")
+    use(ghost, tea, CHECKS, soon, text)
+    ghost.get("/tea")
     time.sleep(0.7)
-    lab.reload(serving(*away))
+    ghost.reload(serving(*away))
     found = []
     for _ in range(3):
-        found.append(lab.get("/tea").status)
+        found.append(ghost.get("/tea").status)
         time.sleep(0.4)  # the fetch behind it is over
     assert found == [200] * 3
 
 
-def test_purge_and_ban_by_vcl(lab, tea):
-    use(lab, tea, PURGING, CHECKS)
-    lab.get("/tea/1")
-    assert lab.get("/tea/1", method="PURGE").status == 200
-    lab.get("/tea/1")
+def test_purge_and_ban_by_vcl(ghost, tea):
+    use(ghost, tea, PURGING, CHECKS)
+    ghost.get("/tea/1")
+    assert ghost.get("/tea/1", method="PURGE").status == 200
+    ghost.get("/tea/1")
     assert len(tea.seen) == 2
-    assert lab.get("/", method="BAN", headers=[("X-Ban", "^/tea/")]).status == 200
-    lab.get("/tea/1")
+    assert ghost.get("/", method="BAN", headers=[("X-Ban", "^/tea/")]).status == 200
+    ghost.get("/tea/1")
     assert len(tea.seen) == 3
-    assert lab.get("/tea/1", method="BAN").status == 400
+    assert ghost.get("/tea/1", method="BAN").status == 400

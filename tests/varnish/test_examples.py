@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from support.loopback import free_port
-from support.varnish.running import running
+from loopback import free_port
+from support.vgw_process import vgw_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
@@ -65,7 +65,7 @@ async def test_example_does_what_its_readme_shows(name, tmp_path):
     assert commands
     async with contextlib.AsyncExitStack() as stack:
         await demo.serve_origins(stack, demo.origins_of(directory))
-        gateway = await stack.enter_async_context(running(directory))
+        gateway = await stack.enter_async_context(vgw_run(directory))
         await gateway.programmed()
         for command, expected in commands:
             silent = command.replace("curl ", "curl -s ", 1)
@@ -77,7 +77,7 @@ async def test_canary_splits_by_weight(tmp_path):
     port = re.search(r"port: (\d+)", (directory / "gateway.yaml").read_text())[1]
     async with contextlib.AsyncExitStack() as stack:
         await demo.serve_origins(stack, demo.origins_of(directory))
-        gateway = await stack.enter_async_context(running(directory))
+        gateway = await stack.enter_async_context(vgw_run(directory))
         await gateway.programmed()
         # One curl, many requests: the range in braces makes them.
         output = await printed_by(f"curl -s -H 'Host: shop.example.com' 'localhost:{port}/[1-1000]'")

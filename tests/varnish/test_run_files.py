@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from loopback import free_port
 from support import manifests
 from support.directories import replace
 from support.http.client import ask
 from support.http.load import Taker, under_load
-from support.loopback import free_port
 from support.manifests import USER_VCL_CLASS, service, user_vcl
 from support.processes import children, program, working_in
-from support.varnish.running import RunningGateway, running
+from support.vgw_process import VgwProcess, vgw_run
 from support.waiting import until_async
 
 HOST = "cafe.example.com"
@@ -32,12 +32,12 @@ def conf(place) -> Path:
 
 
 @pytest.fixture
-async def run(conf, place) -> AsyncIterator[Callable[..., Awaitable[RunningGateway]]]:
+async def run(conf, place) -> AsyncIterator[Callable[..., Awaitable[VgwProcess]]]:
     work = place / "work"
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(*options: str) -> RunningGateway:
-            return await stack.enter_async_context(running(conf, options=("--work-dir", str(work), *options)))
+        async def start(*options: str) -> VgwProcess:
+            return await stack.enter_async_context(vgw_run(conf, options=("--work-dir", str(work), *options)))
 
         yield start
     assert not working_in(work)
@@ -83,17 +83,17 @@ async def status_is(port: int, target: str, status: int, what: str) -> None:
     await until_async(is_now, what)
 
 
-def managers(gateway: RunningGateway) -> list[int]:
+def managers(gateway: VgwProcess) -> list[int]:
     """Return the varnishds of a gateway, one for each Gateway."""
     return [pid for pid in children(gateway.process.pid) if program(pid) == "varnishd"]
 
 
 async def test_files_become_traffic_and_edits_are_followed(run, cafe, conf, origins):
-    running = await run()
+    vgw_run = await run()
     await serves(cafe, "tea", "the first answer")
     assert (await ask(cafe, HOST, "/path?query")).json["target"] == "/path?query"
     assert (await ask(cafe, "other.example.com")).status == 404
-    before = managers(running)
+    before = managers(vgw_run)
 
     replace(conf / "route.yaml", route("coffee"))
     await serves(cafe, "coffee", "the route's change")
@@ -107,18 +107,18 @@ async def test_files_become_traffic_and_edits_are_followed(run, cafe, conf, orig
     (conf / "sub").mkdir()
     (conf / "sub" / "route.yaml").write_text(route("tea"))
     await serves(cafe, "tea", "a route in a new directory")
-    assert managers(running) == before, "none of this restarts varnishd"
+    assert managers(vgw_run) == before, "none of this restarts varnishd"
 
 
 async def test_a_bad_file_keeps_serving_and_its_correction_is_picked_up(run, cafe, conf):
-    running = await run()
+    vgw_run = await run()
     await serves(cafe, "tea", "the first answer")
 
     (conf / "route.yaml").write_text(route("coffee").replace("backendRefs", "backendRef"))
     what = 'spec.rules[0].backendRef: unknown field; did you mean "backendRefs"?'
-    await running.says(f"{conf}/route.yaml:7: HTTPRoute default/cafe (document 1): {what}")
+    await vgw_run.says(f"{conf}/route.yaml:7: HTTPRoute default/cafe (document 1): {what}")
     (conf / "gateway.yaml").write_text("spec: [\n")
-    await running.says(f"{conf}/gateway.yaml:1: ")
+    await vgw_run.says(f"{conf}/gateway.yaml:1: ")
     assert (await ask(cafe, HOST)).taker == "tea"
 
     (conf / "route.yaml").write_text(route("coffee"))
@@ -127,9 +127,9 @@ async def test_a_bad_file_keeps_serving_and_its_correction_is_picked_up(run, caf
 
 async def test_a_start_with_bad_files_waits_for_the_correction(run, cafe, conf):
     (conf / "gateway.yaml").write_text(gateway(cafe).replace("protocol", "protocoll"))
-    running = await run()
-    await running.says("there is no Gateway to serve yet")
-    assert running.process.returncode is None
+    vgw_run = await run()
+    await vgw_run.says("there is no Gateway to serve yet")
+    assert vgw_run.process.returncode is None
     (conf / "gateway.yaml").write_text(gateway(cafe))
     await serves(cafe, "tea", "the correction")
 
@@ -137,7 +137,7 @@ async def test_a_start_with_bad_files_waits_for_the_correction(run, cafe, conf):
 async def test_a_change_of_listeners_restarts_varnishd_of_that_gateway(run, cafe, conf):
     other, added = free_port(), free_port()
     (conf / "other.yaml").write_text(other_gateway(other))
-    running = await run()
+    vgw_run = await run()
     await serves(cafe, "tea", "the first Gateway")
     await serves(other, "coffee", "the second Gateway")
 
@@ -147,30 +147,30 @@ async def test_a_change_of_listeners_restarts_varnishd_of_that_gateway(run, cafe
         assert (await ask(cafe, HOST)).taker == "tea"
     assert (load.wrong, load.failed) == ([], [])
     assert load.answered
-    await running.says("restarting varnishd: the listeners changed")
+    await vgw_run.says("restarting varnishd: the listeners changed")
 
 
 async def test_gateways_come_and_go(run, cafe, conf):
     other = free_port()
-    running = await run()
+    vgw_run = await run()
     await serves(cafe, "tea", "the first Gateway")
-    (first,) = managers(running)
+    (first,) = managers(vgw_run)
     (conf / "other.yaml").write_text(other_gateway(other))
     await serves(other, "coffee", "the second Gateway")
-    assert len(managers(running)) == 2
+    assert len(managers(vgw_run)) == 2
     (conf / "other.yaml").unlink()
-    await until_async(lambda: managers(running) == [first], "its end")
+    await until_async(lambda: managers(vgw_run) == [first], "its end")
     assert (await ask(other, HOST)).status == 0
     assert (await ask(cafe, HOST)).taker == "tea"
 
 
 async def test_a_gateway_that_goes_and_comes_back(run, cafe, conf):
-    running = await run()
-    await running.programmed()
+    vgw_run = await run()
+    await vgw_run.programmed()
     (conf / "gateway.yaml").unlink()
-    await running.says("is gone")
+    await vgw_run.says("is gone")
     (conf / "gateway.yaml").write_text(gateway(cafe))
-    await running.says("stopped")
+    await vgw_run.says("stopped")
     await serves(cafe, "tea", "another one in its place")
 
 
@@ -188,9 +188,9 @@ async def test_a_port_moves_from_one_gateway_to_another(run, cafe, conf):
 
 async def test_ports_that_collide_are_a_condition(run, cafe, conf):
     (conf / "other.yaml").write_text(other_gateway(cafe))
-    running = await run()
+    vgw_run = await run()
     await serves(cafe, "tea", "the first Gateway")
-    await running.says("PortUnavailable")
+    await vgw_run.says("PortUnavailable")
 
 
 async def test_a_port_of_somebody_else_is_waited_for(run, cafe):
@@ -198,18 +198,18 @@ async def test_a_port_of_somebody_else_is_waited_for(run, cafe):
         somebody.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         somebody.bind(("0.0.0.0", cafe))
         somebody.listen()
-        running = await run()
-        await running.says("Gateway default/cafe: not Programmed")
+        vgw_run = await run()
+        await vgw_run.says("Gateway default/cafe: not Programmed")
     await serves(cafe, "tea", "the port, once it is free")
 
 
 @pytest.mark.usefixtures("cafe")
 async def test_health_tells_what_serves(run, conf):
     health = free_port()
-    running = await run("--health-addr", f"127.0.0.1:{health}")
+    vgw_run = await run("--health-addr", f"127.0.0.1:{health}")
     await status_is(health, "/health", 200, "the process lives")
     await status_is(health, "/ready", 200, "the Gateway serves")
-    await running.programmed()
+    await vgw_run.programmed()
     told = (await ask(health, HOST, "/ready")).json
     assert told["gateways"]["default/cafe"]["upToDate"]
     (conf / "gateway.yaml").unlink()
@@ -219,10 +219,10 @@ async def test_health_tells_what_serves(run, conf):
 async def test_user_vcl_is_followed_and_the_last_good_one_stays(run, cafe, conf):
     (conf / "class.yaml").write_text(USER_VCL_CLASS)
     (conf / "vcl.yaml").write_text(user_vcl("sub vcl_recv {", "  return (synth(418));", "}"))
-    running = await run()
+    vgw_run = await run()
     await serves(cafe, 418, "user VCL")
     (conf / "vcl.yaml").write_text(user_vcl("sub vcl_recv {", "  return (nonsense);", "}"))
-    await running.says("Line 2")  # the user's own line
+    await vgw_run.says("Line 2")  # the user's own line
     assert (await ask(cafe, HOST)).status == 418
     (conf / "vcl.yaml").write_text(user_vcl("sub vcl_recv {", "  return (synth(419));", "}"))
     await serves(cafe, 419, "the correction")
@@ -230,17 +230,17 @@ async def test_user_vcl_is_followed_and_the_last_good_one_stays(run, cafe, conf)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_signal_leaves_nothing_behind(run, cafe, place, number):
-    running = await run()
+    vgw_run = await run()
     await serves(cafe, "tea", "the first answer")
     assert len(working_in(place / "work")) > 1
-    assert await running.stop(number) == 0
+    assert await vgw_run.stop(number) == 0
     assert not working_in(place / "work")
 
 
 async def test_without_a_work_dir_the_temporary_one_is_removed(conf, cafe, place):
     temporary = place / "tmp"
     temporary.mkdir(mode=0o755)
-    async with running(conf, environment={"TMPDIR": str(temporary)}) as gateway:
+    async with vgw_run(conf, environment={"TMPDIR": str(temporary)}) as gateway:
         await serves(cafe, "tea", "the first answer")
         assert list(temporary.iterdir())
         assert await gateway.stop() == 0

@@ -3,16 +3,16 @@
 import signal
 from pathlib import Path
 
-from support.loopback import free_port
+from loopback import free_port
 from support.manifests import gateway
 from support.processes import descendants
-from support.varnish.running import running
+from support.vgw_process import vgw_run
 from support.waiting import until_async
 
 
 async def test_varnishd_ends_with_a_killed_gateway(place):
     (place / "gateway.yaml").write_text(gateway("gateway", free_port()))
-    async with running(place / "gateway.yaml", options=("--work-dir", str(place / "work"))) as killed:
+    async with vgw_run(place / "gateway.yaml", options=("--work-dir", str(place / "work"))) as killed:
         await killed.programmed()
         left = descendants(killed.process.pid)
         assert len(left) >= 3, "varnishd's manager, its worker and the lifeline"

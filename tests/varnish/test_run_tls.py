@@ -5,12 +5,12 @@ import contextlib
 import sys
 from pathlib import Path
 
+from loopback import free_port
 from support.directories import replace
 from support.http import client as http_client
-from support.loopback import free_port
 from support.manifests import route, service
-from support.varnish.running import running
-from support.varnish.tlslab import Pair, certificate_of, pair, secure
+from support.varnish.tls import Pair, certificate_of, pair, secure
+from support.vgw_process import vgw_run
 from support.waiting import until_async
 
 
@@ -63,7 +63,7 @@ async def test_https_serves_and_follows_its_secret(place, origins):
         "---\n".join([route("tea", "cafe", "tea.example.com", tea=1), service("tea", await origins.port("tea"))])
     )
     (place / "secret.yaml").write_text(secret(first))
-    async with running(place) as gateway:
+    async with vgw_run(place) as gateway:
         await gateway.programmed()
         where = secure(https, "tea.example.com")
         assert (await http_client.ask(where, "tea.example.com")).origin == "tea"

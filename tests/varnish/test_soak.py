@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from loopback import free_port
 from support import manifests
 from support.directories import replace
 from support.http.client import Connection
 from support.http.load import Load, Taker, under_load
 from support.http.origins import Origins
-from support.loopback import free_port
 from support.manifests import USER_VCL_CLASS, service, user_vcl
 from support.processes import children, kilobytes, program
-from support.varnish.running import RunningGateway, running
+from support.vgw_process import VgwProcess, vgw_run
 
 SHORT, WHOLE = 60, 1000
 ROUTES = 20
@@ -112,7 +112,7 @@ class Editor:
         await self._connection.close()
 
 
-def varnishd(gateway: RunningGateway) -> tuple[int, int]:
+def varnishd(gateway: VgwProcess) -> tuple[int, int]:
     """Return the process ids of varnishd's manager and of its child."""
     for pid in children(gateway.process.pid):
         if program(pid) == "varnishd":
@@ -130,7 +130,7 @@ def loaded_vcls(work_dir: Path) -> int:
 
 
 @contextlib.asynccontextmanager
-async def soaked(tmp_path: Path) -> AsyncIterator[tuple[RunningGateway, Load, Editor]]:
+async def soaked(tmp_path: Path) -> AsyncIterator[tuple[VgwProcess, Load, Editor]]:
     """Yield a gateway with all kinds of routes under load."""
     origins = Origins()
     names = ("blue", "green", "red", "p1", "p2", "p3")
@@ -155,7 +155,7 @@ async def soaked(tmp_path: Path) -> AsyncIterator[tuple[RunningGateway, Load, Ed
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(origins.close)
         gateway = await stack.enter_async_context(
-            running(files.directory, options=("--work-dir", str(tmp_path / "work")))
+            vgw_run(files.directory, options=("--work-dir", str(tmp_path / "work")))
         )
         await gateway.programmed()
         load = await stack.enter_async_context(under_load(port, allowed))
@@ -194,7 +194,7 @@ async def test_a_thousand_edits_lose_and_misroute_nothing(place):
     await _soak(place, WHOLE)
 
 
-def _replaced(gateway: RunningGateway, before: tuple[int, int]) -> bool:
+def _replaced(gateway: VgwProcess, before: tuple[int, int]) -> bool:
     """Tell whether other processes run; a worker outlives its killed manager for a moment."""
     with contextlib.suppress(OSError, AssertionError, IndexError):
         return varnishd(gateway) != before

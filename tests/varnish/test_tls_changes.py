@@ -8,11 +8,11 @@ import signal
 
 import pytest
 
+from loopback import free_port
 from support.http import client as http_client
 from support.http.load import under_load
-from support.loopback import free_port
-from support.varnish.chaperonelab import ask, heard, must_serve, port_of, until_heard
-from support.varnish.tlslab import Pair, both, certificate_of, finish, https, make_pair, pair, secure, tls
+from support.varnish.dataplane import ask, heard, must_serve, port_of, until_heard
+from support.varnish.tls import Pair, both, certificate_of, finish, https, make_pair, pair, secure, tls
 from varnish_gateway import errors
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.tls import events

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
+from loopback import free_port
 from support.http import client as http_client
-from support.loopback import free_port
-from support.varnish.chaperonelab import must_serve, user_vcl
-from support.varnish.tlslab import authority, both, certificate_of, client_pair, https, pair, secure, tls
+from support.varnish.dataplane import must_serve, user_vcl
+from support.varnish.tls import authority, both, certificate_of, client_pair, https, pair, secure, tls
 from support.waiting import until
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.emit.haproxy import Bind, Clients, Machine, config, crt_list, default_slot

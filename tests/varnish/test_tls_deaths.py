@@ -7,10 +7,10 @@ import socket
 
 import pytest
 
-from support.loopback import free_port
+from loopback import free_port
 from support.processes import children, program
-from support.varnish.chaperonelab import FREE_PORTS, ask, heard, must_serve, port_of, routing, running, until_heard
-from support.varnish.tlslab import both, certificate_of, https, pair, tls
+from support.varnish.dataplane import FREE_PORTS, ask, heard, must_serve, port_of, routing, running, until_heard
+from support.varnish.tls import both, certificate_of, https, pair, tls
 from support.waiting import until_async
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.events import Fault

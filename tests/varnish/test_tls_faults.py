@@ -12,11 +12,11 @@ import h2.connection
 import h2.errors
 import pytest
 
+from loopback import free_port
 from support.http import client as http_client
 from support.http.load import under_load
-from support.loopback import free_port
 from support.processes import children, program, working_in
-from support.varnish.chaperonelab import (
+from support.varnish.dataplane import (
     FREE_PORTS,
     ask,
     endpoints,
@@ -27,7 +27,7 @@ from support.varnish.chaperonelab import (
     running,
     until_heard,
 )
-from support.varnish.tlslab import both, certificate_of, finish, https, pair, secure, tls
+from support.varnish.tls import both, certificate_of, finish, https, pair, secure, tls
 from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.dataplane import quarantine

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from loopback import free_port
 from support.http import client as http_client
 from support.http.client import Request, over_http1, over_http2
-from support.loopback import free_port
 from support.processes import program, working_in
-from support.varnish.chaperonelab import (
+from support.varnish.dataplane import (
     FREE_PORTS,
     ask,
     endpoints,
@@ -22,7 +22,7 @@ from support.varnish.chaperonelab import (
     running,
     user_vcl,
 )
-from support.varnish.tlslab import certificate_of, https, make_pair, pair, secure, tls
+from support.varnish.tls import certificate_of, https, make_pair, pair, secure, tls
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.tls import events
 from varnish_gateway.emit.routing import content_hash

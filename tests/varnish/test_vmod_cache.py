@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from support.http.scripted import Scripted, answer, trickle
-from support.varnish.ghostlab import CACHE_EVERYTHING, Config, backend, prefix, route, to
+from support.http.scripted_origin import ScriptedOrigin, answer, trickle
+from support.varnish.ghost import CACHE_EVERYTHING, Config, backend, prefix, route, to
 from varnish_gateway.ir import wire
 
 SHORT = """
@@ -16,8 +16,8 @@ PREFIX = wire.Filters(rewrite=wire.Rewrite(path=wire.PathModifier(type="prefix",
 
 
 @pytest.fixture(autouse=True)
-def empty(lab, tea, coffee) -> None:
-    lab.admin("ban", "req.url ~ .")
+def empty(ghost, tea, coffee) -> None:
+    ghost.admin("ban", "req.url ~ .")
     tea.seen.clear()
     coffee.seen.clear()
 
@@ -31,75 +31,75 @@ def adding(name: str, value: str) -> wire.Filters:
 
 @pytest.mark.parametrize("first", ["1", "2"])
 @pytest.mark.parametrize("of_backend", [False, True])
-def test_matches_that_rewrite_differently_share_no_object(lab, tea, first, of_backend):
+def test_matches_that_rewrite_differently_share_no_object(ghost, tea, first, of_backend):
     deep = wire.Match(path=wire.PathMatch(type="prefix", value="/a/b"), headers=(wire.ValueMatch(name="x", value="1"),))
     filters = {} if of_backend else {"filters": PREFIX}
     service = backend("tea", filters=PREFIX if of_backend else None)
-    lab.reload(Config([route("r", to(service, matches=[deep, prefix("/a")], **filters))], {"tea": [tea]}))
-    lab.load_vcl(CACHE_EVERYTHING)
+    ghost.reload(Config([route("r", to(service, matches=[deep, prefix("/a")], **filters))], {"tea": [tea]}))
+    ghost.load_vcl(CACHE_EVERYTHING)
     second = {"1": "2", "2": "1"}[first]
-    targets = {x: lab.get("/a/b/c", headers=[("X", x)]).json["target"] for x in (first, second, first, second)}
+    targets = {x: ghost.get("/a/b/c", headers=[("X", x)]).json["target"] for x in (first, second, first, second)}
     assert targets == {"1": "/new/c", "2": "/new/b/c"}
     assert len(tea.seen) == 2
 
 
-def test_what_a_backend_without_weight_gave_is_not_served(lab, tea, coffee):
+def test_what_a_backend_without_weight_gave_is_not_served(ghost, tea, coffee):
     def weights(of_tea: int, of_coffee: int) -> Config:
         rule = to(backend("tea", weight=of_tea), backend("coffee", weight=of_coffee))
         return Config([route("r", rule)], {"tea": [tea], "coffee": [coffee]})
 
-    lab.reload(weights(100, 0))
-    lab.load_vcl(CACHE_EVERYTHING)
-    assert lab.get("/swapped").origin == "tea"
-    lab.reload(weights(0, 100))
-    assert lab.get("/swapped").origin == "coffee"
-    lab.reload(weights(1, 99))
-    kept = lab.get("/swapped").origin
-    lab.reload(weights(99, 1))
-    assert {lab.get("/swapped").origin for _ in range(5)} == {kept}
+    ghost.reload(weights(100, 0))
+    ghost.load_vcl(CACHE_EVERYTHING)
+    assert ghost.get("/swapped").origin == "tea"
+    ghost.reload(weights(0, 100))
+    assert ghost.get("/swapped").origin == "coffee"
+    ghost.reload(weights(1, 99))
+    kept = ghost.get("/swapped").origin
+    ghost.reload(weights(99, 1))
+    assert {ghost.get("/swapped").origin for _ in range(5)} == {kept}
 
 
 # -- grace and revalidation ------------------------------------------------------------
 
 
-def test_grace_outlives_a_service_without_endpoints(lab, tea):
+def test_grace_outlives_a_service_without_endpoints(ghost, tea):
     routes = [route("r", to(backend("tea")))]
-    lab.reload(Config(routes, {"tea": [tea]}))
-    lab.load_vcl(CACHE_EVERYTHING + SHORT)
-    assert lab.get("/kept").origin == "tea"
-    lab.reload(Config(routes, {"tea": []}))
+    ghost.reload(Config(routes, {"tea": [tea]}))
+    ghost.load_vcl(CACHE_EVERYTHING + SHORT)
+    assert ghost.get("/kept").origin == "tea"
+    ghost.reload(Config(routes, {"tea": []}))
     for _ in range(5):
         time.sleep(0.1)
-        assert lab.get("/kept").taker == "tea"
-    unknown = lab.get("/unknown")
+        assert ghost.get("/kept").taker == "tea"
+    unknown = ghost.get("/unknown")
     assert (unknown.status, unknown.json["status"]) == (503, 503)
 
 
-def test_grace_outlives_a_share_without_backend(lab, tea):
+def test_grace_outlives_a_share_without_backend(ghost, tea):
     """All but one in a million go to a backendRef that can't be resolved."""
 
     def shares(of_tea: int, unresolved: int) -> Config:
         rule = to(backend("tea", weight=of_tea), wire.Backend(status=500, weight=unresolved))
         return Config([route("r", rule)], {"tea": [tea]})
 
-    lab.reload(shares(999_999, 1))
-    lab.load_vcl(CACHE_EVERYTHING + SHORT)
-    assert lab.get("/kept").origin == "tea"
-    lab.reload(shares(1, 999_999))
+    ghost.reload(shares(999_999, 1))
+    ghost.load_vcl(CACHE_EVERYTHING + SHORT)
+    assert ghost.get("/kept").origin == "tea"
+    ghost.reload(shares(1, 999_999))
     for _ in range(5):
         time.sleep(0.1)
-        assert lab.get("/kept").taker == "tea"
-    assert lab.get("/unknown").status == 500
+        assert ghost.get("/kept").taker == "tea"
+    assert ghost.get("/unknown").status == 500
 
 
-def test_a_revalidated_object_has_what_a_filter_adds_once(lab):
+def test_a_revalidated_object_has_what_a_filter_adds_once(ghost):
     fresh = answer(headers=['ETag: "a"', "X-A: of the origin"])
-    with Scripted(fresh, NOT_MODIFIED) as origin:
+    with ScriptedOrigin(fresh, NOT_MODIFIED) as origin:
         service = backend("pool", filters=adding("x-a", "1"))
-        lab.reload(Config([route("r", to(service))], {"pool": [origin.endpoint]}))
-        lab.load_vcl(CACHE_EVERYTHING + SHORT)
+        ghost.reload(Config([route("r", to(service))], {"pool": [origin.endpoint]}))
+        ghost.load_vcl(CACHE_EVERYTHING + SHORT)
         for _ in range(6):
-            assert lab.get("/revalidated").values("x-a") == ["of the origin", "1"]
+            assert ghost.get("/revalidated").values("x-a") == ["of the origin", "1"]
             time.sleep(0.15)
         assert len(origin.requests) > 3
 
@@ -107,10 +107,10 @@ def test_a_revalidated_object_has_what_a_filter_adds_once(lab):
 # -- retries of user VCL ---------------------------------------------------------------
 
 
-def test_the_answer_of_another_backend_is_kept_and_not_filtered(lab, coffee):
-    lab.reload(Config([route("r", to(backend("tea", filters=adding("x-tea", "1"))))], {"tea": []}))
+def test_the_answer_of_another_backend_is_kept_and_not_filtered(ghost, coffee):
+    ghost.reload(Config([route("r", to(backend("tea", filters=adding("x-tea", "1"))))], {"tea": []}))
     own = f'backend own {{ .host = "127.0.0.1"; .port = "{coffee.port}"; }}'
-    lab.load_vcl(
+    ghost.load_vcl(
         own
         + CACHE_EVERYTHING
         + """
@@ -119,15 +119,15 @@ def test_the_answer_of_another_backend_is_kept_and_not_filtered(lab, coffee):
         """
     )
     for _ in range(3):
-        served = lab.get("/elsewhere")
+        served = ghost.get("/elsewhere")
         assert (served.taker, served.values("x-tea")) == ("coffee", [])
     assert len(coffee.seen) == 1
 
 
-def test_a_pass_stays_a_pass_in_a_retry(lab, coffee):
-    lab.reload(Config([route("r", to(backend("tea")))], {"tea": []}))
+def test_a_pass_stays_a_pass_in_a_retry(ghost, coffee):
+    ghost.reload(Config([route("r", to(backend("tea")))], {"tea": []}))
     own = f'backend own {{ .host = "127.0.0.1"; .port = "{coffee.port}"; }}'
-    lab.load_vcl(
+    ghost.load_vcl(
         own
         + """
         sub vcl_backend_fetch { if (bereq.retries == 1) { set bereq.backend = own; } }
@@ -135,12 +135,12 @@ def test_a_pass_stays_a_pass_in_a_retry(lab, coffee):
         """
     )
     for _ in range(2):
-        assert lab.get("/passed").taker == "coffee"
+        assert ghost.get("/passed").taker == "coffee"
     assert len(coffee.seen) == 2
 
 
-def test_a_redirect_may_be_retried(lab):
+def test_a_redirect_may_be_retried(ghost):
     redirect = wire.Rule(matches=(wire.Match(),), redirect=wire.Redirect(hostname="b.example", status=302))
-    lab.reload(Config([route("r", redirect)]))
-    lab.load_vcl("sub vcl_backend_response { if (bereq.retries == 0) { return (retry); } }")
-    assert lab.get("/").status == 302
+    ghost.reload(Config([route("r", redirect)]))
+    ghost.load_vcl("sub vcl_backend_response { if (bereq.retries == 0) { return (retry); } }")
+    assert ghost.get("/").status == 302

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 
 from support.http.origins import Origin
-from support.varnish.ghostlab import Config, Lab, backend, refusing_endpoint, route, to
+from support.varnish.ghost import Config, GhostHarness, backend, refusing_endpoint, route, to
 from varnish_gateway.ir import wire
 
 
@@ -23,17 +23,17 @@ def origins() -> Iterator[list[Origin]]:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab(Config()) as running:
+def ghost() -> Iterator[GhostHarness]:
+    with GhostHarness(Config()) as running:
         yield running
 
 
 @pytest.fixture
-def serve(lab):
-    def reload(*endpoints: Origin | wire.Endpoint) -> Lab:
+def serve(ghost):
+    def reload(*endpoints: Origin | wire.Endpoint) -> GhostHarness:
         config = Config([route("r", to(backend("pool")))], {"pool": endpoints})
-        assert lab.reload(config).status == 200
-        return lab
+        assert ghost.reload(config).status == 200
+        return ghost
 
     return reload
 
@@ -46,10 +46,10 @@ def test_endpoints_share_evenly(serve, origins):
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_refusing_endpoint_goes_unnoticed(serve, origins, method):
-    lab = serve(origins[0], refusing_endpoint(), refusing_endpoint())
+    ghost = serve(origins[0], refusing_endpoint(), refusing_endpoint())
     body = "x" * 3000 if method == "POST" else ""
     origins[0].seen.clear()
-    with lab.client() as client:
+    with ghost.client() as client:
         answers = [client.get(method=method, body=body.encode() or None) for _ in range(100)]
     assert {(one.status, one.origin) for one in answers} == {(200, "a")}
     assert len(origins[0].seen) == 100
@@ -57,10 +57,10 @@ def test_a_refusing_endpoint_goes_unnoticed(serve, origins, method):
 
 
 def test_failed_attempts_leave_no_trace_in_the_request(serve, origins):
-    lab = serve(origins[0], *(refusing_endpoint() for _ in range(5)))
+    ghost = serve(origins[0], *(refusing_endpoint() for _ in range(5)))
     origins[0].seen.clear()
     # Without a Host header each attempt adds one of its own.
-    answers = [lab.raw(b"GET / HTTP/1.0\r\nConnection: close\r\n\r\n") for _ in range(20)]
+    answers = [ghost.raw(b"GET / HTTP/1.0\r\nConnection: close\r\n\r\n") for _ in range(20)]
     assert all(b" 200 " in answer for answer in answers)
     assert all(len(seen.values("host")) == 1 for seen in origins[0].seen)
 
@@ -129,16 +129,16 @@ def test_a_body_that_is_gone_is_never_taken_for_an_empty_one(serve, origins, fra
     """Varnish reads the body of a slow client for an endpoint that then turns out to be gone."""
     origins[0].seen.clear()
     with resetting_endpoint() as gone:
-        lab = serve(gone, origins[0])
-        statuses = Counter(slowly(lab, b"PUT / HTTP/1.1\r\nHost: a\r\n" + framing + b"\r\n", body) for _ in range(12))
+        ghost = serve(gone, origins[0])
+        statuses = Counter(slowly(ghost, b"PUT / HTTP/1.1\r\nHost: a\r\n" + framing + b"\r\n", body) for _ in range(12))
     assert {seen.body for seen in origins[0].seen} <= {"0123456789"}
     assert statuses[200] == len(origins[0].seen)
     assert set(statuses) <= {200, 502, None}
 
 
-def slowly(lab: Lab, head: bytes, body: bytes) -> int | None:
+def slowly(ghost: GhostHarness, head: bytes, body: bytes) -> int | None:
     """Send the body of a request a moment after its head; return the status of the answer, unless a reset ate it."""
-    with socket.create_connection(("127.0.0.1", lab.ports["http-80"]), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", ghost.ports["http-80"]), timeout=10) as client:
         client.sendall(head + b"Connection: close\r\n\r\n")
         time.sleep(0.1)
         client.sendall(body)
@@ -149,12 +149,12 @@ def slowly(lab: Lab, head: bytes, body: bytes) -> int | None:
 
 
 def test_a_sick_endpoint_is_left_alone(serve, origins):
-    lab = serve(*origins)
+    ghost = serve(*origins)
     name = f"vcl1.127.0.0.1:{origins[0].port}"
-    lab.admin("backend.set_health", name, "sick")
-    with lab.client() as client:
+    ghost.admin("backend.set_health", name, "sick")
+    with ghost.client() as client:
         served = Counter(client.get().origin for _ in range(100))
-    lab.admin("backend.set_health", name, "auto")
+    ghost.admin("backend.set_health", name, "auto")
     assert set(served) == {"b", "c"}
 
 
@@ -183,10 +183,10 @@ def test_ipv6_endpoints(serve):
 
 
 def test_bytes_are_charged_to_the_endpoint_that_served(serve, origins):
-    lab = serve(origins[0], refusing_endpoint())
-    with lab.client() as client:
+    ghost = serve(origins[0], refusing_endpoint())
+    with ghost.client() as client:
         for _ in range(20):
             client.get(headers=[("X-Long", "x" * 1000)])
-    sent = re.findall(r"BereqAcct\s+(\d+)", lab.log)
+    sent = re.findall(r"BereqAcct\s+(\d+)", ghost.log)
     assert sent
     assert all(1000 < int(count) < 1500 for count in sent[-20:])

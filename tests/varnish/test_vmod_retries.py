@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from support.http.client import Request, over_http2
-from support.http.scripted import Scripted, Step, answer, close, late, reset, silence, trickle
-from support.varnish.ghostlab import CACHE_EVERYTHING, Config, Lab, backend, prefix, refusing_endpoint, route, to
+from support.http.scripted_origin import ScriptedOrigin, Step, answer, close, late, reset, silence, trickle
+from support.varnish.ghost import CACHE_EVERYTHING, Config, GhostHarness, backend, prefix, refusing_endpoint, route, to
 from support.waiting import until
 from varnish_gateway.ir import wire
 
@@ -25,7 +25,7 @@ def retry(attempts: int, *, codes: tuple[int, ...] = ERRORS, backoff: int = 1) -
 @pytest.mark.parametrize("status", ERRORS)
 @pytest.mark.parametrize("failures", [0, 1, 2, 3])
 def test_an_answer_with_one_of_the_codes_is_asked_for_again(serve, status, failures):
-    with Scripted(*[answer(status)] * failures, answer(200, b"good")) as flaky:
+    with ScriptedOrigin(*[answer(status)] * failures, answer(200, b"good")) as flaky:
         answered = serve(flaky, retry=retry(2)).get()
     assert (answered.status, len(flaky.requests)) == ((200, failures + 1) if failures <= 2 else (status, 3))
     assert answered.body == (b"good" if failures <= 2 else b"done")
@@ -33,24 +33,24 @@ def test_an_answer_with_one_of_the_codes_is_asked_for_again(serve, status, failu
 
 
 def test_over_http2_too(serve):
-    with Scripted(answer(500), answer(500), answer()) as flaky:
-        lab = serve(flaky, retry=retry(2))
+    with ScriptedOrigin(answer(500), answer(500), answer()) as flaky:
+        ghost = serve(flaky, retry=retry(2))
         requests = [Request(method="POST", target="/", host="example.com", body="x" * 3000)]
-        (answered,) = asyncio.run(over_http2(lab.ports["http-80"], requests))
+        (answered,) = asyncio.run(over_http2(ghost.ports["http-80"], requests))
     assert answered.status == 200
     assert [request.count(b"x" * 3000) for request in flaky.requests] == [1, 1, 1]
 
 
 def test_other_codes_are_answers(serve):
-    with Scripted(answer(503), answer()) as flaky:
+    with ScriptedOrigin(answer(503), answer()) as flaky:
         assert serve(flaky, retry=retry(3, codes=(500,))).get().status == 503
         assert len(flaky.requests) == 1
 
 
 def test_a_rule_without_retries_takes_what_comes(serve):
-    with Scripted(close, answer(503), answer()) as flaky:
-        lab = serve(flaky)
-        assert [lab.get().status, lab.get().status] == [502, 503]
+    with ScriptedOrigin(close, answer(503), answer()) as flaky:
+        ghost = serve(flaky)
+        assert [ghost.get().status, ghost.get().status] == [502, 503]
         assert len(flaky.requests) == 2
 
 
@@ -62,7 +62,7 @@ def test_a_response_that_is_thrown_away_leaves_nothing_behind(serve):
     empty = answer(500, b"", headers=["X-Bad: 1"])
     to_the_end = trickle([b"HTTP/1.1 500 No\r\nX-Bad: 1\r\n\r\nwrong"], 15)
     for bad in (chunked, large, stalled, empty, to_the_end):
-        with Scripted(bad, answer(200, b"right")) as flaky:
+        with ScriptedOrigin(bad, answer(200, b"right")) as flaky:
             began = time.monotonic()
             answered = serve(flaky, retry=retry(1)).get()
             assert time.monotonic() - began < SOON
@@ -80,7 +80,7 @@ def test_a_response_that_is_thrown_away_leaves_nothing_behind(serve):
 def test_what_follows_a_response_without_an_end_is_nobodys_answer(serve, framing):
     forged = b"HTTP/1.1 200 Forged\r\nContent-Length: 6\r\n\r\nforged"
     endless = trickle([b"HTTP/1.1 503 No\r\n" + framing + b"\r\n\r\n", forged], 0.1)
-    with Scripted(endless, answer(200, b"right")) as flaky:
+    with ScriptedOrigin(endless, answer(200, b"right")) as flaky:
         answered = serve(flaky, retry=retry(1, backoff=20)).get()
     assert (answered.status, answered.body) == (200, b"right")
     assert flaky.connections == 2
@@ -90,7 +90,7 @@ def test_what_follows_a_response_without_an_end_is_nobodys_answer(serve, framing
 def test_a_response_that_drips_is_not_waited_for(serve, timeouts):
     """However little it keeps sending: its 200 bytes would take 10 s."""
     drips = trickle([b"HTTP/1.1 500 No\r\nContent-Length: 200\r\n\r\n", *[b"x"] * 200], 0.05)
-    with Scripted(drips, answer(200, b"right")) as flaky:
+    with ScriptedOrigin(drips, answer(200, b"right")) as flaky:
         answered = serve(flaky, retry=retry(1), timeouts=timeouts).get()
         (pause,) = flaky.pauses
     assert (answered.status, answered.body) == (200, b"right")
@@ -100,9 +100,9 @@ def test_a_response_that_drips_is_not_waited_for(serve, timeouts):
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_retry_prefers_an_endpoint_that_has_not_failed(serve, method):
-    with Scripted(answer(500)) as bad, Scripted(answer()) as good:
-        lab = serve(bad, good, retry=retry(1))
-        assert {lab.get(method=method).status for _ in range(20)} == {200}
+    with ScriptedOrigin(answer(500)) as bad, ScriptedOrigin(answer()) as good:
+        ghost = serve(bad, good, retry=retry(1))
+        assert {ghost.get(method=method).status for _ in range(20)} == {200}
         assert len(good.requests) == 20
 
 
@@ -112,7 +112,7 @@ def test_a_retry_prefers_an_endpoint_that_has_not_failed(serve, method):
 @pytest.mark.parametrize("failure", [close, reset])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
 def test_a_broken_connection_is_tried_again_if_that_does_no_harm(serve, failure, method):
-    with Scripted(failure, failure, answer(200, b"")) as flaky:
+    with ScriptedOrigin(failure, failure, answer(200, b"")) as flaky:
         body = b"small" if method == "PUT" else None
         assert serve(flaky, retry=retry(2, codes=())).get(method=method, body=body).status == 200
         assert [request.endswith(body or b"\r\n\r\n") for request in flaky.requests] == [True] * 3
@@ -121,24 +121,24 @@ def test_a_broken_connection_is_tried_again_if_that_does_no_harm(serve, failure,
 @pytest.mark.parametrize("failure", [close, reset])
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 def test_and_not_if_it_could_do_something_twice(serve, failure, method):
-    with Scripted(failure, answer()) as flaky:
+    with ScriptedOrigin(failure, answer()) as flaky:
         assert serve(flaky, retry=retry(2)).get(method=method).status == 502
         assert len(flaky.requests) == 1
 
 
 def test_a_time_out_of_an_attempt_is_tried_again(serve):
-    with Scripted(silence, answer()) as slow:
+    with ScriptedOrigin(silence, answer()) as slow:
         timeouts = wire.Timeouts(request=15_000, backend_request=500)
-        lab = serve(slow, retry=retry(1, codes=()), timeouts=timeouts)
-        assert lab.get().status == 200
+        ghost = serve(slow, retry=retry(1, codes=()), timeouts=timeouts)
+        assert ghost.get().status == 200
         assert slow.pauses[0] >= 0.2
-    with Scripted(silence, answer()) as slow:
+    with ScriptedOrigin(silence, answer()) as slow:
         assert serve(slow, retry=retry(1, codes=()), timeouts=timeouts).get(method="POST").status == 504
         assert len(slow.requests) == 1
 
 
 def test_too_many_time_outs_are_a_504(serve):
-    with Scripted(silence) as slow:
+    with ScriptedOrigin(silence) as slow:
         timeouts = wire.Timeouts(backend_request=100)
         assert serve(slow, retry=retry(2), timeouts=timeouts).get().status == 504
         assert len(slow.requests) == 3
@@ -146,41 +146,41 @@ def test_too_many_time_outs_are_a_504(serve):
 
 def test_an_endpoint_that_comes_back_is_found_by_a_retry(serve):
     """Nothing was sent, so any method may be tried again; varnishd leaves it alone for 250 ms."""
-    lab = serve(refusing_endpoint(), retry=retry(2))
+    ghost = serve(refusing_endpoint(), retry=retry(2))
     began = time.monotonic()
-    assert lab.get(method="POST", body=b"x").status == 503
+    assert ghost.get(method="POST", body=b"x").status == 503
     assert 0.5 < time.monotonic() - began < SOON
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_refused_connections_cost_no_retry(serve, method):
-    with Scripted(answer(500), answer()) as flaky:
-        lab = serve(flaky, *(refusing_endpoint() for _ in range(4)), retry=retry(1))
-        assert lab.get(method=method).status == 200
+    with ScriptedOrigin(answer(500), answer()) as flaky:
+        ghost = serve(flaky, *(refusing_endpoint() for _ in range(4)), retry=retry(1))
+        assert ghost.get(method=method).status == 200
 
 
 # -- time ------------------------------------------------------------------------------
 
 
 def test_a_retry_waits_for_the_backoff(serve):
-    with Scripted(answer(500)) as bad:
+    with ScriptedOrigin(answer(500)) as bad:
         assert serve(bad, retry=retry(3, backoff=50)).get().status == 500
         assert [pause >= 0.04 * 2**n for n, pause in enumerate(bad.pauses)] == [True] * 3
 
 
 def test_the_deadline_covers_all_attempts(serve):
-    with Scripted(late(0.5, answer(500))) as slow:
-        lab = serve(slow, retry=retry(20), timeouts=wire.Timeouts(request=1200))
+    with ScriptedOrigin(late(0.5, answer(500))) as slow:
+        ghost = serve(slow, retry=retry(20), timeouts=wire.Timeouts(request=1200))
         began = time.monotonic()
-        assert lab.get().status == 504
+        assert ghost.get().status == 504
         assert 1.1 < time.monotonic() - began < SOON
 
 
 def test_an_answer_stands_where_no_time_is_left_for_another(serve):
-    with Scripted(answer(500, b"the first")) as bad:
-        lab = serve(bad, retry=retry(3, backoff=20_000), timeouts=wire.Timeouts(request=15_000))
+    with ScriptedOrigin(answer(500, b"the first")) as bad:
+        ghost = serve(bad, retry=retry(3, backoff=20_000), timeouts=wire.Timeouts(request=15_000))
         began = time.monotonic()
-        answered = lab.get()
+        answered = ghost.get()
         assert time.monotonic() - began < SOON
     assert (answered.status, answered.body) == (500, b"the first")
 
@@ -188,17 +188,17 @@ def test_an_answer_stands_where_no_time_is_left_for_another(serve):
 def test_pauses_leave_threads_for_the_others(tea):
     """Each holds two of them; here two thirds of all the requests at once would hold every one."""
     threads = {"thread_pools": "1", "thread_pool_min": "50", "thread_pool_max": "60"}
-    with Scripted(answer(500)) as bad:
+    with ScriptedOrigin(answer(500)) as bad:
         rules = [
             to(backend("bad"), matches=[prefix("/bad")], retry=retry(1, backoff=5000)),
             to(backend("tea")),
         ]
         config = Config([route("r", *rules)], {"bad": [bad.endpoint], "tea": [tea]})
-        with Lab(config, parameters=threads) as lab, ThreadPoolExecutor(40) as clients:
-            asked = [clients.submit(lab.get, "/bad") for _ in range(40)]
+        with GhostHarness(config, parameters=threads) as ghost, ThreadPoolExecutor(40) as clients:
+            asked = [clients.submit(ghost.get, "/bad") for _ in range(40)]
             until(lambda: len(bad.requests) >= 25, "most of them are answered, or pause")
             began = time.monotonic()
-            assert lab.get("/good").origin == "tea"
+            assert ghost.get("/good").origin == "tea"
             assert time.monotonic() - began < 3
             assert {one.result().status for one in asked} == {500}
             assert 40 < len(bad.requests) <= 43
@@ -209,20 +209,20 @@ def test_pauses_leave_threads_for_the_others(tea):
 
 @pytest.mark.parametrize("size", [1, 1000, 64 << 10])
 def test_a_small_body_is_sent_again(serve, size):
-    with Scripted(answer(500), answer()) as flaky:
+    with ScriptedOrigin(answer(500), answer()) as flaky:
         body = b"b" * size
         assert serve(flaky, retry=retry(1)).get(method="POST", body=body).status == 200
         assert [request.partition(b"\r\n\r\n")[2] for request in flaky.requests] == [body, body]
 
 
 def test_a_large_body_is_sent_once(serve):
-    with Scripted(answer(500), answer()) as flaky:
+    with ScriptedOrigin(answer(500), answer()) as flaky:
         assert serve(flaky, retry=retry(1)).get(method="POST", body=b"b" * (65 << 10)).status == 500
         assert len(flaky.requests) == 1
 
 
 def test_a_body_of_unknown_length_is_sent_once(serve):
-    with Scripted(answer(500), answer()) as flaky:
+    with ScriptedOrigin(answer(500), answer()) as flaky:
         request = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
         raw = serve(flaky, retry=retry(1)).raw(request + b"5\r\nabcde\r\n0\r\n\r\n")
         assert raw.startswith(b"HTTP/1.1 500 ")
@@ -231,9 +231,9 @@ def test_a_body_of_unknown_length_is_sent_once(serve):
 
 def test_a_client_that_waits_for_a_go_ahead_gets_it(serve):
     head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
-    with Scripted(answer(500), answer()) as flaky:
-        lab = serve(flaky, retry=retry(1))
-        with socket.create_connection(("127.0.0.1", lab.ports["http-80"]), timeout=10) as client:
+    with ScriptedOrigin(answer(500), answer()) as flaky:
+        ghost = serve(flaky, retry=retry(1))
+        with socket.create_connection(("127.0.0.1", ghost.ports["http-80"]), timeout=10) as client:
             client.sendall(head)
             assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
             client.sendall(b"abc")
@@ -244,20 +244,20 @@ def test_a_client_that_waits_for_a_go_ahead_gets_it(serve):
 
 
 def test_it_holds_behind_the_cache_too(serve):
-    with Scripted(answer(500), answer(headers=["Cache-Control: max-age=60"]), answer(500)) as flaky:
-        lab = serve(flaky, retry=retry(1))
-        lab.load_vcl(CACHE_EVERYTHING)
-        assert [lab.get("/cached").status for _ in range(3)] == [200] * 3
-        lab.load_vcl()
+    with ScriptedOrigin(answer(500), answer(headers=["Cache-Control: max-age=60"]), answer(500)) as flaky:
+        ghost = serve(flaky, retry=retry(1))
+        ghost.load_vcl(CACHE_EVERYTHING)
+        assert [ghost.get("/cached").status for _ in range(3)] == [200] * 3
+        ghost.load_vcl()
         assert len(flaky.requests) == 2
 
 
 def test_vcl_backend_error_is_the_users(serve):
-    with Scripted(close) as bad:
-        lab = serve(bad, retry=retry(1))
-        lab.load_vcl("sub vcl_backend_error { set beresp.http.Was = beresp.reason; set beresp.status = 299; }")
-        answered = lab.get()
-        lab.load_vcl()
+    with ScriptedOrigin(close) as bad:
+        ghost = serve(bad, retry=retry(1))
+        ghost.load_vcl("sub vcl_backend_error { set beresp.http.Was = beresp.reason; set beresp.status = 299; }")
+        answered = ghost.get()
+        ghost.load_vcl()
     assert (answered.status, answered.header("was")) == (299, "Endpoint closed the connection")
     assert len(bad.requests) == 2
 
@@ -267,11 +267,11 @@ def mixture() -> list[Step]:
 
 
 def test_many_failing_attempts_cost_no_memory_and_no_descriptors(serve):
-    with Scripted(*mixture() * 200) as flaky:
-        lab = serve(flaky, retry=retry(3), timeouts=wire.Timeouts(backend_request=5000))
-        with lab.client() as client:
+    with ScriptedOrigin(*mixture() * 200) as flaky:
+        ghost = serve(flaky, retry=retry(3), timeouts=wire.Timeouts(backend_request=5000))
+        with ghost.client() as client:
             assert {client.get().status for _ in range(100)} == {200}
-            memory, files = lab.resident_bytes, lab.open_files
+            memory, files = ghost.resident_bytes, ghost.open_files
             assert {client.get().status for _ in range(400)} == {200}
-        assert lab.resident_bytes - memory < 8 << 20
-        assert lab.open_files - files < 10
+        assert ghost.resident_bytes - memory < 8 << 20
+        assert ghost.open_files - files < 10

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.http.origins import Origin
-from support.varnish.ghostlab import Config, Lab, backend, prefix, route, to
+from support.varnish.ghost import Config, GhostHarness, backend, prefix, route, to
 from varnish_gateway.ir import wire
 
 HTTPS = wire.Listener(name="tls", socket="https-8443", port=8443, scheme="https", hostname="*.example.com")
@@ -20,57 +20,57 @@ def tea() -> Iterator[Origin]:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab(Config(), sockets=["http-80", "https-8443"]) as running:
+def ghost() -> Iterator[GhostHarness]:
+    with GhostHarness(Config(), sockets=["http-80", "https-8443"]) as running:
         yield running
 
 
 @pytest.fixture
-def serve(lab, tea, coffee):
+def serve(ghost, tea, coffee):
     """Reload with these routes; tea and coffee have one endpoint each, empty has none."""
 
-    def reload(*routes: wire.Route, listeners=(HTTP, HTTPS)) -> Lab:
+    def reload(*routes: wire.Route, listeners=(HTTP, HTTPS)) -> GhostHarness:
         pools = {"tea": [tea], "coffee": [coffee], "empty": []}
-        answer = lab.reload(Config(routes, pools, listeners))
+        answer = ghost.reload(Config(routes, pools, listeners))
         assert answer.status == 200, answer.header("x-ghost-error")
         tea.seen.clear()
         coffee.seen.clear()
-        return lab
+        return ghost
 
     return reload
 
 
 def test_the_most_specific_rule_serves(serve):
-    lab = serve(
+    ghost = serve(
         route("any", to(backend("coffee"))),
         route("exact", to(backend("tea"), matches=[prefix("/tea")]), hosts=["cafe.example.com"]),
     )
-    assert lab.get("/tea/green", host="cafe.example.com").origin == "tea"
-    assert lab.get("/tea/green", host="CAFE.example.com.:8080").origin == "tea"
-    assert lab.get("/teapot", host="cafe.example.com").origin == "coffee"
-    assert lab.get("/tea", host="other.example.com").origin == "coffee"
+    assert ghost.get("/tea/green", host="cafe.example.com").origin == "tea"
+    assert ghost.get("/tea/green", host="CAFE.example.com.:8080").origin == "tea"
+    assert ghost.get("/teapot", host="cafe.example.com").origin == "coffee"
+    assert ghost.get("/tea", host="other.example.com").origin == "coffee"
 
 
 def test_matches_by_method_header_and_query(serve):
     by_header = wire.Match(headers=(wire.ValueMatch(name="x-kind", value="a,b"),))
     by_query = wire.Match(query=(wire.ValueMatch(name="kind", value="gr.*", type="regex"),))
-    lab = serve(
+    ghost = serve(
         route("method", to(backend("tea"), matches=[wire.Match(method="DELETE")])),
         route("header", to(backend("tea"), matches=[by_header])),
         route("query", to(backend("tea"), matches=[by_query])),
         route("rest", to(backend("coffee"))),
     )
-    assert lab.get(method="DELETE").origin == "tea"
-    assert lab.get(headers=[("X-Kind", "a"), ("x-kind", "b")]).origin == "tea"
-    assert lab.get("/?kind=gr%65en").origin == "tea"
-    assert lab.get("/?kind=black", headers=[("X-Kind", "a")]).origin == "coffee"
+    assert ghost.get(method="DELETE").origin == "tea"
+    assert ghost.get(headers=[("X-Kind", "a"), ("x-kind", "b")]).origin == "tea"
+    assert ghost.get("/?kind=gr%65en").origin == "tea"
+    assert ghost.get("/?kind=black", headers=[("X-Kind", "a")]).origin == "coffee"
 
 
 def test_a_route_stays_on_its_listener(serve):
-    lab = serve(route("secure", to(backend("tea")), listeners=["tls"]))
-    assert lab.get(host="www.example.com", socket="https-8443").origin == "tea"
-    assert lab.get(host="www.example.com").status == 404
-    assert lab.get(host="www.example.org", socket="https-8443").status == 404
+    ghost = serve(route("secure", to(backend("tea")), listeners=["tls"]))
+    assert ghost.get(host="www.example.com", socket="https-8443").origin == "tea"
+    assert ghost.get(host="www.example.com").status == 404
+    assert ghost.get(host="www.example.org", socket="https-8443").status == 404
 
 
 def test_no_route_is_a_404_with_a_reason(serve):
@@ -86,16 +86,16 @@ def test_a_malformed_host_is_a_400(serve, host):
 
 
 def test_a_malformed_target_is_a_400(serve):
-    lab = serve(route("any", to(backend("tea"))))
-    answer = lab.raw(b"GET nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    ghost = serve(route("any", to(backend("tea"))))
+    answer = ghost.raw(b"GET nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
 
 
 def test_dot_segments_are_resolved_before_matching_and_forwarding(serve, tea):
-    lab = serve(route("tea", to(backend("tea"), matches=[prefix("/tea")])))
-    assert lab.get("/coffee/%2e%2E/tea/./a//b%2Fc?q=/../x").origin == "tea"
+    ghost = serve(route("tea", to(backend("tea"), matches=[prefix("/tea")])))
+    assert ghost.get("/coffee/%2e%2E/tea/./a//b%2Fc?q=/../x").origin == "tea"
     assert tea.seen[-1].target == "/tea/a//b%2Fc?q=/../x"
-    assert lab.get("/tea/../coffee").status == 404
+    assert ghost.get("/tea/../coffee").status == 404
 
 
 def test_head_of_an_answer_of_its_own_has_no_body(serve):
@@ -106,7 +106,7 @@ def test_head_of_an_answer_of_its_own_has_no_body(serve):
 
 
 def test_a_status_instead_of_backends(serve):
-    lab = serve(
+    ghost = serve(
         route("broken", wire.Rule(status=500), hosts=["broken.example.com"]),
         route("unresolved", to(wire.Backend(status=500)), hosts=["unresolved.example.com"]),
         route("weightless", to(backend("tea", weight=0)), hosts=["weightless.example.com"]),
@@ -114,15 +114,15 @@ def test_a_status_instead_of_backends(serve):
         route("unknown", to(backend("unknown")), hosts=["unknown.example.com"]),
     )
     statuses = {
-        name: lab.get(host=f"{name}.example.com").status
+        name: ghost.get(host=f"{name}.example.com").status
         for name in ("broken", "unresolved", "weightless", "empty", "unknown")
     }
     assert statuses == {"broken": 500, "unresolved": 500, "weightless": 500, "empty": 503, "unknown": 503}
 
 
 def test_weights_share_the_requests(serve):
-    lab = serve(route("canary", to(backend("tea", weight=9), backend("coffee", weight=1))))
-    with lab.client() as client:
+    ghost = serve(route("canary", to(backend("tea", weight=9), backend("coffee", weight=1))))
+    with ghost.client() as client:
         served = Counter(client.get().origin for _ in range(2000))
     assert 120 < served["coffee"] < 290  # 200 expected; five standard deviations
     assert served["tea"] + served["coffee"] == 2000
@@ -155,15 +155,15 @@ def test_redirects(serve, parts, path, location):
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirect_statuses_also_for_head(serve, status):
-    lab = serve(route("moved", redirect(status=status)))
+    ghost = serve(route("moved", redirect(status=status)))
     for method in ("GET", "HEAD", "POST"):
-        answer = lab.get("/old", method=method)
+        answer = ghost.get("/old", method=method)
         assert (answer.status, answer.header("location")) == (status, "http://example.com/old")
 
 
 def test_a_redirect_keeps_scheme_and_port_of_its_listener(serve):
-    lab = serve(route("moved", redirect(hostname="new.example.com"), listeners=["http", "tls"]))
-    secure = lab.get("/old", host="www.example.com:1", socket="https-8443")
+    ghost = serve(route("moved", redirect(hostname="new.example.com"), listeners=["http", "tls"]))
+    secure = ghost.get("/old", host="www.example.com:1", socket="https-8443")
     assert secure.header("location") == "https://new.example.com:8443/old"
 
 
@@ -199,9 +199,9 @@ def test_response_headers_of_backend_then_rule(serve):
 def test_rewrites_reach_the_backend_only(serve, tea):
     rewrite = wire.Rewrite(hostname="inside", path=wire.PathModifier(type="prefix", value="/new"))
     rule = to(backend("tea"), matches=[prefix("/old"), prefix("/older/path")], filters=wire.Filters(rewrite=rewrite))
-    lab = serve(route("tea", rule))
+    ghost = serve(route("tea", rule))
     for path, seen in [("/old", "/new"), ("/old/x?y", "/new/x?y"), ("/older/path/z", "/new/z")]:
-        assert lab.get(path, host="outside").json["target"] == seen
+        assert ghost.get(path, host="outside").json["target"] == seen
         assert tea.seen[-1].values("host") == ["inside"]
 
 
@@ -234,7 +234,7 @@ def test_the_backend_learns_listener_and_route(serve, tea):
 
 
 def test_clients_cannot_forge_them(serve, tea):
-    lab = serve(route("tea", to(backend("tea"))))
+    ghost = serve(route("tea", to(backend("tea"))))
     forged = [
         ("X-Gateway-Route", "forged/route"),
         ("x-gateway-listener", "forged"),
@@ -242,7 +242,7 @@ def test_clients_cannot_forge_them(serve, tea):
         ("X-Ghost-Anything", "forged"),
         ("Connection", "X-Gateway-Route, X-Gateway-Listener"),
     ]
-    lab.get(headers=forged)
+    ghost.get(headers=forged)
     names = sorted(name.lower() for name, _ in tea.seen[-1].headers if name.lower().startswith("x-g"))
     assert names == ["x-gateway-listener", "x-gateway-route"]
     assert tea.seen[-1].values("x-gateway-route") == ["default/tea"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.varnish.ghostlab import ROOT, VMOD
+from support.varnish.ghost import ROOT, VMOD
 
 TESTS = sorted((ROOT / "ghost" / "vmod-ghost" / "tests").glob("*.vtc"))
 

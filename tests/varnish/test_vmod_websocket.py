@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from support.http.client import Request, over_http2, proxied
-from support.http.scripted import Scripted, answer
-from support.varnish.ghostlab import Config, Lab, backend, prefix, refusing_endpoint, route, to
+from support.http.scripted_origin import ScriptedOrigin, answer
+from support.varnish.ghost import Config, GhostHarness, backend, prefix, refusing_endpoint, route, to
 from varnish_gateway.ir import wire
 
 HANDSHAKE = (
@@ -37,8 +37,8 @@ def echo(connection: socket.socket, stop: threading.Event) -> bool:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab(Config(), sockets=("http-80", "https-443,PROXY")) as running:
+def ghost() -> Iterator[GhostHarness]:
+    with GhostHarness(Config(), sockets=("http-80", "https-443,PROXY")) as running:
         child = running.child
         yield running
         assert running.child == child
@@ -51,22 +51,22 @@ LISTENERS = (
 
 
 @pytest.fixture
-def serve(lab) -> Callable[..., Lab]:
-    def reload(*endpoints: Scripted | wire.Endpoint, **rule) -> Lab:
-        members = [one.endpoint if isinstance(one, Scripted) else one for one in endpoints]
+def serve(ghost) -> Callable[..., GhostHarness]:
+    def reload(*endpoints: ScriptedOrigin | wire.Endpoint, **rule) -> GhostHarness:
+        members = [one.endpoint if isinstance(one, ScriptedOrigin) else one for one in endpoints]
         routes = [route("r", to(backend("pool"), **rule), listeners=("http", "https"))]
-        assert lab.reload(Config(routes, {"pool": members}, LISTENERS)).status == 200
-        return lab
+        assert ghost.reload(Config(routes, {"pool": members}, LISTENERS)).status == 200
+        return ghost
 
     return reload
 
 
 @contextlib.contextmanager
 def connected(
-    lab: Lab, handshake: bytes = HANDSHAKE, *, name: str = "http-80"
+    ghost: GhostHarness, handshake: bytes = HANDSHAKE, *, name: str = "http-80"
 ) -> Iterator[tuple[socket.socket, bytes]]:
     """Give a connection and the head of the answer."""
-    with socket.create_connection(("127.0.0.1", lab.ports[name]), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", ghost.ports[name]), timeout=10) as connection:
         connection.sendall(handshake)
         head = b""
         while not head.endswith(b"\r\n\r\n"):
@@ -78,7 +78,7 @@ def connected(
 
 
 def test_bytes_go_both_ways(serve):
-    with Scripted(echo) as origin, connected(serve(origin)) as (connection, head):
+    with ScriptedOrigin(echo) as origin, connected(serve(origin)) as (connection, head):
         assert head.startswith(b"HTTP/1.1 101 ")
         for message in (b"\x81\x05hello", b"\x82\x03\x00\xff\x01", b"x" * 100_000):
             connection.sendall(message)
@@ -89,7 +89,10 @@ def test_bytes_go_both_ways(serve):
 
 
 def test_behind_a_tls_terminator_too(serve):
-    with Scripted(echo) as origin, connected(serve(origin), proxied(None) + HANDSHAKE, name="https-443") as (one, head):
+    with (
+        ScriptedOrigin(echo) as origin,
+        connected(serve(origin), proxied(None) + HANDSHAKE, name="https-443") as (one, head),
+    ):
         assert head.startswith(b"HTTP/1.1 101 ")
         one.sendall(b"hello")
         assert one.recv(10) == b"hello"
@@ -102,7 +105,7 @@ def test_what_the_backend_sees(serve):
         request=wire.HeaderModifier(set=(wire.Header(name="X-Mine", value="2"),)),
         rewrite=wire.Rewrite(path=wire.PathModifier(type="prefix", value="/rooms"), hostname="inner.org"),
     )
-    with Scripted(echo) as origin, connected(serve(origin, filters=filters, matches=[prefix("/chat")])):
+    with ScriptedOrigin(echo) as origin, connected(serve(origin, filters=filters, matches=[prefix("/chat")])):
         pass
     head = origin.requests[0].split(b"\r\n")
     assert head[0] == b"GET /rooms HTTP/1.1"
@@ -116,10 +119,10 @@ def test_what_the_backend_sees(serve):
 
 
 def test_an_endpoint_that_refuses_is_passed_over(serve):
-    with Scripted(echo) as origin:
-        lab = serve(origin, refusing_endpoint(), refusing_endpoint())
+    with ScriptedOrigin(echo) as origin:
+        ghost = serve(origin, refusing_endpoint(), refusing_endpoint())
         for _ in range(8):
-            with connected(lab) as (_, head):
+            with connected(ghost) as (_, head):
                 assert head.startswith(b"HTTP/1.1 101 ")
 
 
@@ -129,7 +132,7 @@ def test_a_backend_that_does_not_upgrade_is_asked_to_close(serve):
     def refuse(connection: socket.socket, stop: threading.Event) -> bool:
         return answer(400, b"no")(connection, stop) and b"close" not in origin.requests[-1].lower()
 
-    with Scripted(refuse) as origin:
+    with ScriptedOrigin(refuse) as origin:
         smuggled = b"GET /secret HTTP/1.1\r\nHost: example.com\r\n\r\n"
         with connected(serve(origin), HANDSHAKE) as (connection, head):
             assert head.startswith(b"HTTP/1.1 400 ")
@@ -151,11 +154,11 @@ HIDDEN = wire.Filters(response=wire.HeaderModifier(remove=("X-Internal",)))
         to(backend("nobody", weight=0), backend("pool", filters=HIDDEN), cors=wire.Cors(origins=("*",))),
     ],
 )
-def test_response_filters_can_not_be_switched_off(lab, rule):
+def test_response_filters_can_not_be_switched_off(ghost, rule):
     """Nobody sees the answer in a pipe: where it has to be changed the request is an ordinary one."""
-    with Scripted(answer(200, b"x", headers=["X-Internal: secret"])) as origin:
-        assert lab.reload(Config([route("r", rule)], {"pool": [origin.endpoint]})).status == 200
-        with connected(lab) as (_, head):
+    with ScriptedOrigin(answer(200, b"x", headers=["X-Internal: secret"])) as origin:
+        assert ghost.reload(Config([route("r", rule)], {"pool": [origin.endpoint]})).status == 200
+        with connected(ghost) as (_, head):
             assert head.startswith(b"HTTP/1.1 200 ")
             assert b"secret" not in head
     assert b"upgrade" not in origin.requests[0].lower()
@@ -163,9 +166,9 @@ def test_response_filters_can_not_be_switched_off(lab, rule):
 
 def test_cors_is_no_hindrance(serve):
     """Browsers ask nobody's leave for a WebSocket but the backend's."""
-    with Scripted(echo) as origin:
-        lab = serve(origin, cors=wire.Cors(origins=("https://a.org",)))
-        with connected(lab, HANDSHAKE.replace(b"X-Mine: 1", b"Origin: https://b.org")) as (_, head):
+    with ScriptedOrigin(echo) as origin:
+        ghost = serve(origin, cors=wire.Cors(origins=("https://a.org",)))
+        with connected(ghost, HANDSHAKE.replace(b"X-Mine: 1", b"Origin: https://b.org")) as (_, head):
             assert head.startswith(b"HTTP/1.1 101 ")
     assert b"Origin: https://b.org\r\n" in origin.requests[0]
 
@@ -182,7 +185,7 @@ def test_cors_is_no_hindrance(serve):
     ],
 )
 def test_nothing_else_is_piped(serve, what, instead):
-    with Scripted(answer()) as origin:
+    with ScriptedOrigin(answer()) as origin:
         raw = serve(origin).raw(HANDSHAKE.replace(what, instead).replace(b"keep-alive", b"close"))
     assert raw.startswith(b"HTTP/1.1 200 ")
     (head,) = origin.requests
@@ -192,28 +195,31 @@ def test_nothing_else_is_piped(serve, what, instead):
 def test_h2c_ends_at_varnishd(serve):
     """With its settings it is taken, by varnishd itself: every request that follows is routed."""
     upgrade = b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA"
-    with Scripted(answer()) as origin, connected(serve(origin), HANDSHAKE.replace(b"Upgrade: WebSocket", upgrade)):
+    with (
+        ScriptedOrigin(answer()) as origin,
+        connected(serve(origin), HANDSHAKE.replace(b"Upgrade: WebSocket", upgrade)),
+    ):
         pass
     assert not any(b"upgrade" in head.lower() for head in origin.requests)
 
 
 def test_over_http2_it_is_an_ordinary_request(serve):
-    with Scripted(answer(426, b"")) as origin:
-        lab = serve(origin)
+    with ScriptedOrigin(answer(426, b"")) as origin:
+        ghost = serve(origin)
         request = Request(method="GET", target="/chat", host="a", headers=(("upgrade", "websocket"),))
-        (answered,) = asyncio.run(over_http2(lab.ports["http-80"], [request]))
+        (answered,) = asyncio.run(over_http2(ghost.ports["http-80"], [request]))
     assert answered.status in {0, 400, 426}
 
 
 def test_user_vcl_has_its_say_first(serve):
-    with Scripted(echo) as origin:
-        lab = serve(origin)
-        lab.load_vcl('sub vcl_recv { if (req.http.X-Mine) { return (synth(403, "No")); } }')
-        with connected(lab) as (_, head):
+    with ScriptedOrigin(echo) as origin:
+        ghost = serve(origin)
+        ghost.load_vcl('sub vcl_recv { if (req.http.X-Mine) { return (synth(403, "No")); } }')
+        with connected(ghost) as (_, head):
             assert head.startswith(b"HTTP/1.1 403 ")
-        with connected(lab, HANDSHAKE.replace(b"X-Mine", b"X-Other")) as (_, head):
+        with connected(ghost, HANDSHAKE.replace(b"X-Mine", b"X-Other")) as (_, head):
             assert head.startswith(b"HTTP/1.1 101 ")
-        lab.load_vcl()
+        ghost.load_vcl()
 
 
 @pytest.mark.parametrize(
@@ -224,7 +230,7 @@ def test_user_vcl_has_its_say_first(serve):
         (to(backend("nobody")), b"503"),
     ],
 )
-def test_without_a_backend_there_is_an_answer(lab, rule, status):
-    lab.reload(Config([route("r", rule)], {}))
-    with connected(lab) as (_, head):
+def test_without_a_backend_there_is_an_answer(ghost, rule, status):
+    ghost.reload(Config([route("r", rule)], {}))
+    with connected(ghost) as (_, head):
         assert head.split(b" ")[1] == status

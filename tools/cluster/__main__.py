@@ -6,7 +6,8 @@ import sys
 import time
 from typing import NoReturn
 
-from cluster import inside, install, lifecycle, lock, session, suite
+from cluster import inside, install, lifecycle, lock, session
+from cluster.conformance import suite
 from cluster.errors import ClusterError
 
 HANDED_ON = ("kubectl", "client", "test", "bench")

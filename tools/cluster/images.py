@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from cluster import archive, gatewayapi, inside, layout
+from cluster import archive, inside, layout
+from cluster.conformance import gatewayapi
 from cluster.errors import ClusterError
 
 OURS = tuple(layout.ROOT / "build" / "images" / f"{name}.tar" for name in ("operator", "gateway"))

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cluster import gatewayapi, images, inside
+from cluster import images, inside
+from cluster.conformance import gatewayapi
 from cluster.layout import BIN, ROOT
 
 CHART = ROOT / "charts" / "varnish-gateway"

@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cluster import cgroups, configs, images, inside, layout, lock, pki
+from cluster import images, inside, layout, lock
 from cluster.errors import ClusterError
 from cluster.inside import kubectl
 from cluster.layout import CONFIGS, KUBECONFIGS, LOGS, PKI, STATE
+from cluster.node import cgroups, configs, pki
 
 NODE_SECONDS = 180.0
 END_SECONDS = 20.0

@@ -26,7 +26,7 @@ HEAD_LIMIT = 1 << 20
 PATIENCE = 20.0
 
 
-class Seen(Struct, frozen=True):
+class ReceivedRequest(Struct, frozen=True):
     """A request as it arrived; text is latin-1, so every byte has its character."""
 
     method: str
@@ -64,7 +64,7 @@ class Origin:
     def __init__(
         self, name: str = "origin", *, headers: Sequence[tuple[str, str]] = (), address: str = "127.0.0.1"
     ) -> None:
-        self.seen: list[Seen] = []
+        self.seen: list[ReceivedRequest] = []
         self.address = address
         self._server = Server(name, [f"{header}: {value}" for header, value in headers], self.seen.append, address)
         self._loop = asyncio.new_event_loop()
@@ -105,7 +105,7 @@ class Server:
         self,
         name: str,
         lines: Iterable[str] = (),
-        saw: Callable[[Seen], object] = bool,
+        saw: Callable[[ReceivedRequest], object] = bool,
         address: str = "127.0.0.1",
     ) -> None:
         self.connections = 0
@@ -145,7 +145,7 @@ class Server:
             del self._open[writer]
             writer.close()
 
-    def _answer(self, seen: Seen) -> bytes:
+    def _answer(self, seen: ReceivedRequest) -> bytes:
         asked: Iterable[str] = (line for text in seen.values("echo-answer") for line in json.loads(text))
         content = json.dumps({field: getattr(seen, field) for field in seen.__struct_fields__})
         length = f"Content-Length: {len(content)}"
@@ -153,7 +153,7 @@ class Server:
         body = "" if seen.method == "HEAD" else content
         return ("\r\n".join(head) + "\r\n\r\n" + body).encode("latin-1")
 
-    def _status(self, seen: Seen) -> int:
+    def _status(self, seen: ReceivedRequest) -> int:
         for asked in seen.values("echo-failures"):
             status, times, name = asked.split(" ")
             self._failures[name] += 1
@@ -162,7 +162,7 @@ class Server:
         return 200
 
 
-async def _read(reader: StreamReader) -> Seen:
+async def _read(reader: StreamReader) -> ReceivedRequest:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head[:-4].split("\r\n")
     method, target, _ = first.split(" ")
@@ -172,7 +172,7 @@ async def _read(reader: StreamReader) -> Seen:
         body = await _read_chunks(reader)
     else:
         body = await reader.readexactly(int(last.get("content-length", 0)))
-    return Seen(method, target, headers, body.decode("latin-1"))
+    return ReceivedRequest(method, target, headers, body.decode("latin-1"))
 
 
 async def _read_chunks(reader: StreamReader) -> bytes:

@@ -18,7 +18,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass
-class Seen:
+class TrafficReport:
     """What came back."""
 
     statuses: Counter[int] = field(default_factory=Counter)
@@ -73,7 +73,7 @@ async def _body(head: str, reader: asyncio.StreamReader) -> bytes:
 class Sender:
     """Sends one request after the other, over connections that are kept or over new ones."""
 
-    def __init__(self, target: Target, seen: Seen, *, fresh: bool) -> None:
+    def __init__(self, target: Target, seen: TrafficReport, *, fresh: bool) -> None:
         self._target, self._seen, self._fresh = target, seen, fresh
         self._streams: Streams | None = None
 
@@ -109,9 +109,9 @@ class Sender:
 
 
 @contextlib.asynccontextmanager
-async def traffic(target: Target, *, senders: int = 4, fresh: bool = False) -> AsyncIterator[Seen]:
+async def traffic(target: Target, *, senders: int = 4, fresh: bool = False) -> AsyncIterator[TrafficReport]:
     """Keep this many requests on their way."""
-    seen = Seen()
+    seen = TrafficReport()
     tasks = [asyncio.create_task(Sender(target, seen, fresh=fresh).send_forever()) for _ in range(senders)]
     try:
         yield seen

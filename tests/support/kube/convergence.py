@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from cluster.apiserver.server import Cluster
-from support.kube.operators import Operator
+from support.kube.operator_process import OperatorProcess
 from support.kube.states import is_as_translated, stored, translated, versions
 from support.waiting import until
 
 
-def assert_converged(cluster: Cluster, class_name: str, operator: Operator) -> None:
+def assert_converged(cluster: Cluster, class_name: str, operator: OperatorProcess) -> None:
     """Wait until what is stored is what a translation from scratch says; show the difference if it never is."""
     try:
         until(lambda: is_as_translated(cluster, class_name), "what is stored is what is translated", 30)
@@ -17,9 +17,11 @@ def assert_converged(cluster: Cluster, class_name: str, operator: Operator) -> N
     operator.at_rest()
 
 
-def assert_nothing_left_to_write(cluster: Cluster, class_name: str, directory: Path, operators: list[Operator]) -> None:
+def assert_nothing_left_to_write(
+    cluster: Cluster, class_name: str, directory: Path, operators: list[OperatorProcess]
+) -> None:
     before = versions(cluster)
-    operators.append(Operator(cluster, directory, class_name=class_name, name="fresh").start())
+    operators.append(OperatorProcess(cluster, directory, class_name=class_name, name="fresh").start())
     assert operators[-1].at_rest().writes() == {}
     assert versions(cluster) == before
     operators[-1].stop()

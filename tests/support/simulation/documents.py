@@ -4,8 +4,8 @@ from functools import cache
 from typing import Any
 
 from support import certificates
-from support.kube.mixture import user_vcl
-from support.kube.operators import gateway_class, parameters, reference_grant, service
+from support.kube.churn import user_vcl
+from support.kube.operator_process import gateway_class, parameters, reference_grant, service
 from varnish_gateway.emit import names
 
 HOME, AWAY = "home", "away"

@@ -85,7 +85,7 @@ class Pods:
         )
 
 
-class Operator:
+class SimulatedOperator:
     """One operator, running. ``inside`` is the real one."""
 
     def __init__(
@@ -132,7 +132,7 @@ class Operator:
         return crash + [name for name in self.inside._workers.failures if not hasattr(errors, name)]
 
 
-async def at_rest(store: Store, operators: Sequence[Operator]) -> bool:
+async def at_rest(store: Store, operators: Sequence[SimulatedOperator]) -> bool:
     """Wait until nobody has anything to do and nothing has happened for a while; return whether that came."""
     deadline, quiet = now() + PATIENCE_SECONDS, 0
     version = store.version

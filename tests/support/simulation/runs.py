@@ -24,7 +24,7 @@ from support.simulation import virtualtime
 from support.simulation.client import Delays, Write
 from support.simulation.documents import OTHERS, OURS
 from support.simulation.fields import Document
-from support.simulation.operators import Operator, at_rest
+from support.simulation.operators import SimulatedOperator, at_rest
 from support.simulation.store import Store
 from support.simulation.turbulence import Turbulence
 from varnish_gateway.api import Key
@@ -98,9 +98,9 @@ async def _run(chance: random.Random) -> Run:
     store = Store()
     controllers = asyncio.create_task(_control(store, chance))
     first = [
-        Operator(store, chance, class_name=OURS, delays=Delays()),
-        Operator(store, chance, class_name=OURS, delays=Delays(), leads=False),
-        Operator(store, chance, class_name=OTHERS, delays=Delays()),
+        SimulatedOperator(store, chance, class_name=OURS, delays=Delays()),
+        SimulatedOperator(store, chance, class_name=OURS, delays=Delays(), leads=False),
+        SimulatedOperator(store, chance, class_name=OTHERS, delays=Delays()),
     ]
     turbulence = Turbulence(store, chance, [one.turn for one in first[:2]])
     turbulence.begin()
@@ -112,7 +112,7 @@ async def _run(chance: random.Random) -> Run:
     turbulence.end()
     problems = await _rest(store, first)
     before = dict(store.documents)
-    fresh = [Operator(store, chance, class_name=name, delays=Delays()) for name in (OURS, OTHERS)]
+    fresh = [SimulatedOperator(store, chance, class_name=name, delays=Delays()) for name in (OURS, OTHERS)]
     problems += await _rest(store, fresh)
     controllers.cancel()
     return Run(store, turbulence.log, problems, [write for one in fresh for write in one.writing.writes], before)
@@ -125,7 +125,7 @@ async def _control(store: Store, chance: random.Random) -> None:
         chance.choice((store.collect_garbage, store.give_addresses))()
 
 
-async def _rest(store: Store, operators: list[Operator]) -> list[str]:
+async def _rest(store: Store, operators: list[SimulatedOperator]) -> list[str]:
     """Let operators come to rest and end them; return what is wrong with them."""
     problems = []
     if not await at_rest(store, operators):
@@ -141,7 +141,7 @@ async def _rest(store: Store, operators: list[Operator]) -> list[str]:
 
 
 def _report(seed: int, run: Run) -> str:
-    lines = [f"seed {seed}, which `python -m simulation {seed}` runs again; the last changes were:"]
+    lines = [f"seed {seed}, which `python -m support.simulation {seed}` runs again; the last changes were:"]
     lines += [f"  {line}" for line in run.log[-SHOWN_CHANGES:]]
     lines += run.problems
     if run.writes:

@@ -11,8 +11,8 @@ There are few names, so that what is deleted is often made anew before everybody
 import random
 from collections.abc import Callable, Sequence
 
-from support.kube.mixture import user_vcl
-from support.kube.operators import gateway, listener_set, reference_grant, route, service
+from support.kube.churn import user_vcl
+from support.kube.operator_process import gateway, listener_set, reference_grant, route, service
 from support.simulation.documents import (
     AWAY,
     BACKEND,

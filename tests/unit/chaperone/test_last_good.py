@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from support.varnish.tlslab import pair, tls
+from support.varnish.tls import pair, tls
 from varnish_gateway.chaperone.last_good import Kept, LastGood
 from varnish_gateway.dataplane.change import InForce
 from varnish_gateway.dataplane.ghost.files import GhostFiles

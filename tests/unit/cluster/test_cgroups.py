@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster import cgroups
 from cluster.errors import ClusterError
+from cluster.node import cgroups
 
 HYBRID = """\
 tmpfs /sys/fs/cgroup tmpfs rw 0 0

@@ -7,7 +7,9 @@ import tarfile
 import tomllib
 from pathlib import Path
 
-from cluster import archive, configs, gatewayapi, layout, lifecycle, pki, programs, suite
+from cluster import archive, layout, lifecycle
+from cluster.conformance import gatewayapi, suite
+from cluster.node import configs, pki, programs
 
 PACKAGES = Path("/packages")
 

@@ -1,7 +1,7 @@
 """Who gets which address."""
 
 from cluster import layout
-from cluster.loadbalancer import FREE, Balancer
+from cluster.node.loadbalancer import FREE, Balancer
 
 
 def service(uid: str = "a", address: str | None = None, **spec: object) -> dict:

@@ -1,6 +1,6 @@
 """What is made of the conformance suite's output."""
 
-from cluster.progress import Progress, expected
+from cluster.conformance.progress import Progress, expected
 
 LINES = """\
 \x16=== RUN   TestConformance

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from support.kube.scripted import Scripted, talking_to
+from support.kube.scripted_api_server import ScriptedApiServer, client_of
 from varnish_gateway import errors
 from varnish_gateway.kube import client as client_module
 from varnish_gateway.kube.resources import RESOURCES
@@ -14,15 +14,15 @@ DOCUMENT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm", 
 
 
 async def test_a_read_is_repeated_when_the_server_fails():
-    server = Scripted().then(503).then(500).then_break().then(200, {"kind": "ConfigMap"})
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then(503).then(500).then_break().then(200, {"kind": "ConfigMap"})
+    async with client_of(server) as client:
         assert await client.get(CONFIG_MAP, "cm", namespace="n") == b'{"kind": "ConfigMap"}'
     assert len(server.asked) == 4
 
 
 async def test_repetition_has_an_end():
-    server = Scripted().then(503, {"message": "starting"})
-    async with talking_to(server, attempts=3) as client:
+    server = ScriptedApiServer().then(503, {"message": "starting"})
+    async with client_of(server, attempts=3) as client:
         with pytest.raises(errors.ApiRefused, match="starting") as caught:
             await client.get(CONFIG_MAP, "cm")
     assert caught.value.status == 503
@@ -30,15 +30,15 @@ async def test_repetition_has_an_end():
 
 
 async def test_an_apply_is_repeated_when_the_connection_breaks():
-    server = Scripted().then_break().then(200)
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then_break().then(200)
+    async with client_of(server) as client:
         await client.apply(DOCUMENT, manager="m")
     assert server.asked == ["PATCH /api/v1/namespaces/n/configmaps/cm?fieldManager=m&force=false"] * 2
 
 
 async def test_a_creation_that_may_have_happened_is_not_repeated():
-    server = Scripted().then_break().then(500).then(200)
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then_break().then(500).then(200)
+    async with client_of(server) as client:
         with pytest.raises(errors.Unreachable):
             await client.create(DOCUMENT, manager="m")
         with pytest.raises(errors.ApiRefused):
@@ -47,31 +47,31 @@ async def test_a_creation_that_may_have_happened_is_not_repeated():
 
 
 async def test_a_busy_server_is_asked_again_when_it_wants():
-    server = Scripted().then(429, {"message": "busy"}, **{"Retry-After": "0.01"}).then(201)
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then(429, {"message": "busy"}, **{"Retry-After": "0.01"}).then(201)
+    async with client_of(server) as client:
         await client.create(DOCUMENT, manager="m")
         assert client.metrics.requests["create", "ConfigMap", 429] == 1
 
 
 async def test_a_refusal_is_not_repeated():
-    server = Scripted().then(422, {"message": "data: too long"})
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then(422, {"message": "data: too long"})
+    async with client_of(server) as client:
         with pytest.raises(errors.Invalid, match="too long"):
             await client.apply(DOCUMENT, manager="m")
     assert len(server.asked) == 1
 
 
 async def test_a_redirection_is_not_followed():
-    server = Scripted().then(302, Location="http://192.0.2.1/")
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then(302, Location="http://192.0.2.1/")
+    async with client_of(server) as client:
         with pytest.raises(errors.ApiRefused):
             await client.get(CONFIG_MAP, "cm")
 
 
 @pytest.mark.parametrize("status", [200, 201])
 async def test_a_page_of_a_proxy_is_no_answer(status):
-    server = Scripted().then(status, b"<html>we are back soon</html>", **{"Content-Type": "text/html"})
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then(status, b"<html>we are back soon</html>", **{"Content-Type": "text/html"})
+    async with client_of(server) as client:
         with pytest.raises(errors.ApiRefused, match="back soon"):
             await client.get(CONFIG_MAP, "cm")
         with pytest.raises(errors.ApiRefused, match="text/html"):
@@ -79,21 +79,21 @@ async def test_a_page_of_a_proxy_is_no_answer(status):
 
 
 async def test_what_is_asked_for_as_text_may_come_as_text():
-    server = Scripted().then(200, b"ok", **{"Content-Type": "text/plain; charset=utf-8"})
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then(200, b"ok", **{"Content-Type": "text/plain; charset=utf-8"})
+    async with client_of(server) as client:
         assert await client.read("/readyz", accept="text/plain") == b"ok"
 
 
 async def test_lines_are_complete_however_they_are_cut():
-    server = Scripted().then_stream(b'{"a":', b"1}\n{", b"}\n", b"unfinished")
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then_stream(b'{"a":', b"1}\n{", b"}\n", b"unfinished")
+    async with client_of(server) as client:
         seen = [line async for lines in client.lines("/w", silence=5) for line in lines]
     assert seen == [b'{"a":1}', b"{}"]
 
 
 async def test_a_silent_watch_is_given_up():
-    server = Scripted().then_stream(b"{}\n", stay=True)
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then_stream(b"{}\n", stay=True)
+    async with client_of(server) as client:
         with pytest.raises(errors.Unreachable):
             async for _ in client.lines("/w", silence=0.1):
                 pass
@@ -102,8 +102,8 @@ async def test_a_silent_watch_is_given_up():
 async def test_a_watch_that_does_not_begin_is_given_up_soon(monkeypatch):
     """A watch may be silent for long, but it begins at once: a server that hangs is not waited for."""
     monkeypatch.setattr(client_module, "_BEGIN_SECONDS", 0.1)
-    server = Scripted().then_hang()
-    async with talking_to(server) as client, asyncio.timeout(5):
+    server = ScriptedApiServer().then_hang()
+    async with client_of(server) as client, asyncio.timeout(5):
         with pytest.raises(errors.Unreachable):
             async for _ in client.lines("/w", silence=60):
                 pass
@@ -111,22 +111,22 @@ async def test_a_watch_that_does_not_begin_is_given_up_soon(monkeypatch):
 
 async def test_a_watch_that_began_may_be_silent(monkeypatch):
     monkeypatch.setattr(client_module, "_BEGIN_SECONDS", 0.1)
-    server = Scripted().then_stream(stay=True)
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then_stream(stay=True)
+    async with client_of(server) as client:
         asyncio.get_running_loop().call_later(0.3, server.end.set)
         assert [lines async for lines in client.lines("/w", silence=60)] == [[]]
 
 
 async def test_a_refused_watch_says_why():
-    server = Scripted().then(410, {"message": "too old"})
-    async with talking_to(server) as client:
+    server = ScriptedApiServer().then(410, {"message": "too old"})
+    async with client_of(server) as client:
         with pytest.raises(errors.Expired, match="too old"):
             async for _ in client.lines("/w", silence=5):
                 pass
 
 
 async def test_a_client_has_to_be_entered():
-    async with talking_to(Scripted()) as client:
+    async with client_of(ScriptedApiServer()) as client:
         pass
     client._session = None
     with pytest.raises(RuntimeError, match="entered"):

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 import pytest
 
-from support.kube.scripted import Scripted, talking_to
+from support.kube.scripted_api_server import ScriptedApiServer, client_of
 from support.waiting import until_async
 from varnish_gateway.api import Key
 from varnish_gateway.kube.client import Client
@@ -32,7 +32,7 @@ def event(kind: str, **what) -> bytes:
 
 
 @asynccontextmanager
-async def reflecting(server: Scripted, *, knows: tuple[Key, str] | None = None):
+async def reflecting(server: ScriptedApiServer, *, knows: tuple[Key, str] | None = None):
     """Give the reflector, and what it delivered: (name, resource version or None) in order.
 
     ``knows``: what comes as the answer to a write after the first list.
@@ -44,7 +44,7 @@ async def reflecting(server: Scripted, *, knows: tuple[Key, str] | None = None):
             reflector.note(*knows)
         told.extend((key.name, value and value["metadata"]["resourceVersion"]) for key, value in changes.items())
 
-    async with talking_to(server, attempts=1) as client:
+    async with client_of(server, attempts=1) as client:
         reflector = Reflector(client, CONFIG_MAP, msgspec.json.decode, deliver, namespace="n")
         task = asyncio.create_task(reflector.run())
         try:
@@ -58,7 +58,7 @@ async def reflecting(server: Scripted, *, knows: tuple[Key, str] | None = None):
 
 async def test_what_is_known_from_an_answer_is_not_delivered_again():
     server = (
-        Scripted()
+        ScriptedApiServer()
         .then(200, page(thing("a", "1"), version="5"))
         .then_stream(event("MODIFIED", **thing("a", "6")))
         .then_stream(event("MODIFIED", **thing("a", "7")))
@@ -72,7 +72,7 @@ async def test_what_is_known_from_an_answer_is_not_delivered_again():
 async def test_what_was_made_anew_by_a_write_of_ours_is_not_lost():
     """Its end and the next one come in one chunk, after the answer that told of the next one."""
     server = (
-        Scripted()
+        ScriptedApiServer()
         .then(200, page(thing("a", "10"), version="10"))
         .then_stream(event("DELETED", **thing("a", "11")) + event("ADDED", **thing("a", "12")))
         .then_stream(event("DELETED", **thing("a", "20")), stay=True)
@@ -85,7 +85,7 @@ async def test_what_was_made_anew_by_a_write_of_ours_is_not_lost():
 
 async def test_a_watch_that_breaks_goes_on_where_it_ended():
     server = (
-        Scripted()
+        ScriptedApiServer()
         .then(200, page(thing("a", "1"), version="5"))
         .then_stream(event("MODIFIED", **thing("a", "6")), event("BOOKMARK", metadata={"resourceVersion": "9"}))
         .then_break()
@@ -103,7 +103,7 @@ async def test_a_watch_that_breaks_goes_on_where_it_ended():
 @pytest.mark.parametrize("garbage", [b"garbage\n", b'{"type": "\xff", "object": {}}\n'], ids=["no JSON", "no UTF-8"])
 async def test_what_is_no_event_leads_to_a_new_list(garbage):
     server = (
-        Scripted()
+        ScriptedApiServer()
         .then(200, page(thing("a", "1"), thing("b", "1"), version="5"))
         .then_stream(event("ADDED", **thing("c", "6")), garbage)
         .then(200, page(thing("a", "2"), thing("c", "6"), version="7"))
@@ -116,7 +116,7 @@ async def test_what_is_no_event_leads_to_a_new_list(garbage):
 
 async def test_a_page_of_a_proxy_is_a_problem_that_passes():
     server = (
-        Scripted()
+        ScriptedApiServer()
         .then(200, b"<html>we are back soon</html>", **{"Content-Type": "text/html"})
         .then(200, page(thing("a", "1"), version="5"))
         .then_stream(stay=True)
@@ -129,7 +129,7 @@ async def test_a_page_of_a_proxy_is_a_problem_that_passes():
 
 async def test_an_error_on_the_watch_leads_to_a_new_list():
     server = (
-        Scripted()
+        ScriptedApiServer()
         .then(200, page(thing("a", "1"), version="5"))
         .then_stream(event("ERROR", code=500, message="storage is broken"))
         .then(200, page(version="7"))
@@ -142,7 +142,7 @@ async def test_an_error_on_the_watch_leads_to_a_new_list():
 
 async def test_a_list_that_expires_half_way_starts_over_and_repeats_nothing():
     server = (
-        Scripted()
+        ScriptedApiServer()
         .then(200, page(thing("a", "1"), version="5", onward="next"))
         .then(410, {"message": "the continue token is too old"})
         .then(200, page(thing("a", "1"), version="8", onward="next"))
@@ -157,7 +157,7 @@ async def test_a_list_that_expires_half_way_starts_over_and_repeats_nothing():
 
 async def test_what_was_written_during_a_list_is_not_missed_in_it():
     server = (
-        Scripted()
+        ScriptedApiServer()
         .then(200, page(thing("a", "1"), version="5", onward="next"))
         .then(200, page(thing("b", "1"), version="5"))
         .then_stream(event("ADDED", **thing("new", "6")) + event("ADDED", **thing("c", "7")), stay=True)
@@ -170,7 +170,7 @@ async def test_what_was_written_during_a_list_is_not_missed_in_it():
 async def test_what_was_written_and_ended_before_a_list_that_is_on_its_way_has_ended():
     """The answer to the write comes between two pages."""
     server = (
-        Scripted()
+        ScriptedApiServer()
         .then(200, page(thing("b", "1"), version="10", onward="more"))
         .then(200, page(version="10"))
         .then_stream(stay=True)
@@ -182,7 +182,7 @@ async def test_what_was_written_and_ended_before_a_list_that_is_on_its_way_has_e
 
 async def test_a_resource_version_that_is_never_taken_is_given_up():
     """After a restore of etcd the API server is behind us, and says so with 504."""
-    server = Scripted().then(200, page(thing("a", "900"), version="999"))
+    server = ScriptedApiServer().then(200, page(thing("a", "900"), version="999"))
     for _ in range(3):
         server.then(504, {"message": "Too large resource version"})
     server.then(200, page(thing("a", "3"), version="4")).then_stream(stay=True)
@@ -191,7 +191,7 @@ async def test_a_resource_version_that_is_never_taken_is_given_up():
 
 
 async def test_a_server_that_takes_no_watches_is_not_made_to_list_each_time():
-    server = Scripted().then(200, page(version="5"))
+    server = ScriptedApiServer().then(200, page(version="5"))
     for _ in range(3):
         for _ in range(3):
             server.then(503, {"message": "too many watches"})
@@ -203,7 +203,7 @@ async def test_a_server_that_takes_no_watches_is_not_made_to_list_each_time():
 
 
 async def test_a_busy_server_is_watched_when_it_wants_and_not_listed():
-    server = Scripted().then(200, page(version="5"))
+    server = ScriptedApiServer().then(200, page(version="5"))
     for _ in range(4):
         server.then(429, {"message": "busy"}, **{"Retry-After": "0.3"})
     server.then_stream(stay=True)
@@ -216,7 +216,7 @@ async def test_a_busy_server_is_watched_when_it_wants_and_not_listed():
 
 async def test_what_one_chunk_brings_is_delivered_together():
     both = event("ADDED", **thing("a", "6")) + event("ADDED", **thing("b", "7")) + event("MODIFIED", **thing("a", "8"))
-    server = Scripted().then(200, page(version="5")).then_stream(both, stay=True)
+    server = ScriptedApiServer().then(200, page(version="5")).then_stream(both, stay=True)
     async with reflecting(server) as (_, told):
         await until_async(lambda: told, "nothing")
         assert told == [("a", "8"), ("b", "7")]
@@ -224,7 +224,7 @@ async def test_what_one_chunk_brings_is_delivered_together():
 
 async def test_a_server_that_falls_silent_is_noticed_within_two_minutes(monkeypatch):
     silences = []
-    server = Scripted().then(200, page(version="5")).then_stream(stay=True)
+    server = ScriptedApiServer().then(200, page(version="5")).then_stream(stay=True)
 
     async def lines(_: Client, path: str, *, silence: float) -> AsyncIterator[list[bytes]]:
         silences.append((silence, int(path.partition("timeoutSeconds=")[2])))
@@ -239,7 +239,7 @@ async def test_a_server_that_falls_silent_is_noticed_within_two_minutes(monkeypa
 
 
 async def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_loop():
-    server = Scripted().then(200, page(version="5")).then_stream()
+    server = ScriptedApiServer().then(200, page(version="5")).then_stream()
     async with reflecting(server) as (reflector, _):
         await until_async(lambda: len(server.asked) > 4, "no new watch")
         assert reflector._backoff.failures >= 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.watching import PATIENCE
+from support.watching import TIMEOUT
 from varnish_gateway.standalone.watch import Watcher
 
 
@@ -24,4 +24,4 @@ def watcher(conf):
 @pytest.fixture
 def _long_absence(monkeypatch):
     """Let nothing that is kept back be told within a test, however slow the machine is."""
-    monkeypatch.setattr("varnish_gateway.standalone.watch.ABSENCE", 10 * PATIENCE)
+    monkeypatch.setattr("varnish_gateway.standalone.watch.ABSENCE", 10 * TIMEOUT)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.watching import PATIENCE, changed, is_quiet, replace, write
+from support.watching import TIMEOUT, changed, is_quiet, replace, write
 from varnish_gateway.standalone.tree import Tree, scan
 from varnish_gateway.standalone.watch import ABSENCE, SETTLE, Watcher
 
@@ -103,7 +103,7 @@ async def test_a_relative_name_of_a_file(conf, monkeypatch, name):
     with Watcher([name]) as watcher:
         Path("a.yaml").write_text("a: 2\n")
         os.utime("a.yaml", (1, 1))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert await watcher.changed() == set(watcher.files)
 
 
@@ -115,7 +115,7 @@ async def test_a_file_given_by_name_beside_its_directory(conf, monkeypatch):
         for text in ("a: 2\n", "a: 3\n"):
             Path("a.yaml").unlink()
             Path("a.yaml").write_text(text)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 assert await watcher.changed() == names
 
 
@@ -123,7 +123,7 @@ async def test_the_working_directory_goes(conf, monkeypatch):
     monkeypatch.chdir(conf)
     with Watcher(["."]) as watcher:
         shutil.rmtree(conf)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert await watcher.changed() == {"./a.yaml", "./b.yaml"}
 
 
@@ -132,7 +132,7 @@ async def test_a_relative_path(conf, monkeypatch):
     with Watcher(["./"]) as watcher:
         assert watcher.files == ["./a.yaml", "./b.yaml"]
         (conf / "a.yaml").write_text("a: 2\n")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert await watcher.changed() == {"./a.yaml"}
 
 
@@ -168,7 +168,7 @@ async def test_other_permissions_count_also_after_another_time(watcher, conf):
 async def test_a_burst_is_one_set(watcher, conf):
     for number in range(300):
         (conf / f"n{number}.yaml").write_text("x: 1\n")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert len(await watcher.changed()) == 300
 
 
@@ -216,4 +216,4 @@ async def test_a_file_that_is_made_anew_is_not_read_before_its_end(conf, root, p
             await asyncio.wait({found}, timeout=100 * SETTLE)
             assert not found.done()
             writer.write("whole")
-        assert await asyncio.wait_for(found, PATIENCE) == {str(conf / "a.yaml")}
+        assert await asyncio.wait_for(found, TIMEOUT) == {str(conf / "a.yaml")}

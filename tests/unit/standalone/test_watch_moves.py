@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from asyncinotify import Inotify, Mask, Watch
 
-from support.watching import PATIENCE, changed, is_quiet, replace, write
+from support.watching import TIMEOUT, changed, is_quiet, replace, write
 from varnish_gateway.standalone.watch import ABSENCE, SETTLE, Watcher
 
 
@@ -92,7 +92,7 @@ async def test_a_link_that_is_swapped_is_followed_wherever_it_is_on_the_way(tmp_
         await changed(watcher, x)
         (tmp_path / "releases" / "1" / "x.yaml").write_text("x: 4444\n")
         (tmp_path / "releases" / "2" / "x.yaml").write_text("x: 333\n")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert await watcher.changed() == {str(x)}
         (tmp_path / "releases" / "1" / "x.yaml").write_text("x: 55555\n")
         with pytest.raises(TimeoutError):
@@ -235,7 +235,7 @@ async def test_a_directory_that_comes_back_by_a_rename_is_read_at_once(watcher, 
     await asyncio.sleep(20 * SETTLE)
     write(conf.parent / "new" / "c.yaml", "c: 2\n")
     (conf.parent / "new").rename(conf / "sub")
-    assert await asyncio.wait_for(found, PATIENCE) == {str(conf / "sub" / "c.yaml")}
+    assert await asyncio.wait_for(found, TIMEOUT) == {str(conf / "sub" / "c.yaml")}
 
 
 async def test_a_directory_that_is_replaced_was_never_gone(watcher, conf):

@@ -1,19 +1,15 @@
-"""Child processes that never outlive the tests, and ports that stay free while they restart."""
+"""Child processes that never outlive the tests."""
 
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 from pathlib import Path
 
 BIN = Path(__file__).parents[3] / "build" / "bin"
-_PORTS = range(20_000, 32_000)
-"""Below those that the kernel gives to outgoing connections: nobody takes one by chance during a restart."""
 
 
-class Program:
+class RunningProgram:
     """One program of build/bin, with its output in a file. It ends with the thread that starts it."""
 
     def __init__(self, name: str, *arguments: str, log: Path) -> None:
@@ -50,15 +46,3 @@ class Program:
 
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
-
-
-def steady_port() -> int:
-    """Return a port at which nobody listens, and which no outgoing connection gets."""
-    for port in random.sample(_PORTS, 100):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port among 100")

@@ -25,7 +25,8 @@ from typing import Any, Self
 
 import yaml
 
-from cluster.apiserver.processes import BIN, Program, steady_port
+from cluster.apiserver.processes import BIN, RunningProgram
+from loopback import free_port
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection, connection
 
@@ -57,13 +58,13 @@ class Refused(AssertionError):
 class Cluster:
     def __init__(self, directory: Path, *, api_flags: Sequence[str] = ()) -> None:
         self.directory = directory
-        self.port = steady_port()
+        self.port = free_port()
         self.server = f"https://127.0.0.1:{self.port}"
         self._api_flags = tuple(api_flags)
-        self._etcd: Program | None = None
-        self._api: Program | None = None
-        self._controllers: Program | None = None
-        self._seconds: list[Program] = []
+        self._etcd: RunningProgram | None = None
+        self._api: RunningProgram | None = None
+        self._controllers: RunningProgram | None = None
+        self._seconds: list[RunningProgram] = []
         self._ssl: ssl.SSLContext | None = None
 
     # -- start and stop ---------------------------------------------------------------------
@@ -89,7 +90,7 @@ class Cluster:
         shutil.rmtree(self.directory / "etcd", ignore_errors=True)
 
     @property
-    def api(self) -> Program:
+    def api(self) -> RunningProgram:
         assert self._api is not None, "the API server is not running"
         return self._api
 
@@ -105,7 +106,7 @@ class Cluster:
 
     def start_second_api(self) -> int:
         """Start another API server on the same etcd and return its port: changes while the first is down."""
-        port = steady_port()
+        port = free_port()
         program = self._api_server(port, "second-api.log")
         self._seconds.append(program)
         self._await_ready(program, port)
@@ -114,7 +115,7 @@ class Cluster:
     def start_controllers(self) -> None:
         """Start kube-controller-manager once; it stays until the end."""
         if self._controllers is None:
-            self._controllers = Program(
+            self._controllers = RunningProgram(
                 "kube-controller-manager",
                 f"--kubeconfig={self.kubeconfig(ADMIN)}",
                 "--leader-elect=false",
@@ -252,9 +253,9 @@ class Cluster:
         (self.directory / "tokens.csv").write_text(f'{ADMIN},admin,admin-uid,"system:masters"\n')
 
     def _start_etcd(self) -> None:
-        peer = f"http://127.0.0.1:{steady_port()}"
+        peer = f"http://127.0.0.1:{free_port()}"
         client = f"unix://{self.directory}/etcd.sock"
-        self._etcd = Program(
+        self._etcd = RunningProgram(
             "etcd",
             f"--data-dir={self.directory}/etcd",
             f"--listen-client-urls={client}",
@@ -266,9 +267,9 @@ class Cluster:
             log=self.directory / "etcd.log",
         )
 
-    def _api_server(self, port: int, log: str) -> Program:
+    def _api_server(self, port: int, log: str) -> RunningProgram:
         here = self.directory
-        return Program(
+        return RunningProgram(
             "kube-apiserver",
             f"--etcd-servers=unix://{here}/etcd.sock",
             "--bind-address=127.0.0.1",
@@ -291,7 +292,7 @@ class Cluster:
             log=here / log,
         )
 
-    def _await_ready(self, program: Program, port: int) -> None:
+    def _await_ready(self, program: RunningProgram, port: int) -> None:
         deadline = time.monotonic() + START_SECONDS
         while True:
             assert self._etcd is not None

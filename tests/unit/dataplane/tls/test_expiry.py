@@ -1,6 +1,6 @@
 import time
 
-from support.varnish.tlslab import make_pair, pair, tls
+from support.varnish.tls import make_pair, pair, tls
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.tls import metrics
 from varnish_gateway.dataplane.tls.expiry import Expiry

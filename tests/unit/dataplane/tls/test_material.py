@@ -1,6 +1,6 @@
 import pytest
 
-from support.varnish.tlslab import pair, tls
+from support.varnish.tls import pair, tls
 from varnish_gateway import errors
 from varnish_gateway.dataplane.tls.material import read_ports, read_tls
 from varnish_gateway.emit.names import TLS as TLS_JSON

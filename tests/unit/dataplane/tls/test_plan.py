@@ -1,6 +1,6 @@
 import pytest
 
-from support.varnish.tlslab import both, pair, tls
+from support.varnish.tls import both, pair, tls
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.tls.material import read_tls
 from varnish_gateway.dataplane.tls.plan import Plan, Planner, steps

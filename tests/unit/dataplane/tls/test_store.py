@@ -1,6 +1,6 @@
 import pytest
 
-from support.varnish.tlslab import Pair, pair
+from support.varnish.tls import Pair, pair
 from varnish_gateway import errors
 from varnish_gateway.dataplane.tls.store import Store
 

@@ -1,6 +1,6 @@
 import pytest
 
-from support.varnish.tlslab import pair
+from support.varnish.tls import pair
 from varnish_gateway import errors
 from varnish_gateway.translate.tls import blocks
 

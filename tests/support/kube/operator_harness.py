@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from cluster.apiserver.server import Cluster, Refused
-from support.kube.operators import Document, Operator, gateway, gateway_class, parameters, put
+from support.kube.operator_process import Document, OperatorProcess, gateway, gateway_class, parameters, put
 from support.waiting import until
 from varnish_gateway.emit.names import INFRA_HASH
 from varnish_gateway.ir import wire
@@ -18,8 +18,8 @@ from varnish_gateway.kinds import Use, used_for
 from varnish_gateway.kube.resources import RESOURCES
 
 
-class Lab:
-    def __init__(self, cluster: Cluster, operator: Operator, namespace: str) -> None:
+class OperatorHarness:
+    def __init__(self, cluster: Cluster, operator: OperatorProcess, namespace: str) -> None:
         self.cluster = cluster
         self.operator = operator
         self.namespace = namespace

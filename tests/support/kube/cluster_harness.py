@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from cluster.api import Api, Document, Refused
-from support.kube import cluster_objects as objects
+from support.kube import echo as objects
 
 PLACES = {
     "Deployment": ("/apis/apps/v1", "deployments"),
@@ -20,7 +20,7 @@ GAP = 0.05
 T = TypeVar("T")
 
 
-class Lab:
+class ClusterHarness:
     def __init__(self, api: Api, namespace: str) -> None:
         self.api = api
         self.namespace = namespace

@@ -1,4 +1,4 @@
-"""Give Services of type LoadBalancer an address: ``python -m cluster.loadbalancer``, on the node.
+"""Give Services of type LoadBalancer an address: ``python -m cluster.node.loadbalancer``, on the node.
 
 In:   all Services, watched.
 Out:  their status.loadBalancer, out of a pool. kube-proxy takes what is sent to it from there.

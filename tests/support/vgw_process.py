@@ -13,7 +13,7 @@ from typing import Any
 SECONDS = 30.0
 
 
-class RunningGateway:
+class VgwProcess:
     """A ``vgw run``, its log, and its end."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -64,9 +64,9 @@ class RunningGateway:
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def vgw_run(
     *paths: Path, options: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
-) -> AsyncIterator[RunningGateway]:
+) -> AsyncIterator[VgwProcess]:
     """Run a gateway on these paths; it is stopped, gently, at the end."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "varnish_gateway", "run", "--log-format", "json", *options, *map(str, paths)),
@@ -74,7 +74,7 @@ async def running(
         env={**os.environ, **(environment or {})},
         limit=1 << 20,
     )
-    gateway = RunningGateway(process)
+    gateway = VgwProcess(process)
     try:
         yield gateway
     finally:

@@ -13,12 +13,12 @@ import sys
 import urllib.request
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
-from cluster.apiserver.processes import steady_port
 from cluster.apiserver.server import Cluster
+from loopback import free_port
 from support.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -56,7 +56,7 @@ def path_of(document: Document) -> str:
     return f"{start}{place}/{plural}/{metadata['name']}"
 
 
-class Operator:
+class OperatorProcess:
     """One operator. ``start`` returns when it has compared everything, unless another one leads."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Operator:
         self.class_name = class_name
         self.name = name
         self.log = directory / f"{name}.log"
-        self.metrics_port, self.health_port = steady_port(), steady_port()
+        self.metrics_port, self.health_port = free_port(), free_port()
         self._environment = {
             **os.environ,
             "KUBECONFIG": str(cluster.kubeconfig(grant(cluster, class_name))),
@@ -91,18 +91,18 @@ class Operator:
         assert self._process is not None
         return self._process.pid
 
-    def launch(self) -> "Operator":
+    def launch(self) -> Self:
         """Start the process and return at once."""
         command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "varnish_gateway", "operator"]
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(command, env=self._environment, stdout=output, stderr=output)
         return self
 
-    def start(self) -> "Operator":
+    def start(self) -> Self:
         self.launch()
         return self.settled()
 
-    def settled(self) -> "Operator":
+    def settled(self) -> Self:
         """Wait until it leads and has nothing left to do."""
         try:
             until(self._is_settled, f"{self.name} leads and is idle", 30)
@@ -111,12 +111,12 @@ class Operator:
             raise AssertionError(f"{failure}\n{self.log.read_text()[-4000:]}") from failure
         return self
 
-    def at_rest(self) -> "Operator":
+    def at_rest(self) -> Self:
         """Wait until there is nothing to do for later either: for Gateways without ready pods."""
         until(lambda: self._is_settled() and not self.metrics()["vgw_operator_jobs_later"], f"{self.name} rests", 60)
         return self
 
-    def await_ready(self) -> "Operator":
+    def await_ready(self) -> Self:
         until(lambda: self._page(self.health_port, "/readyz") is not None, f"{self.name} is ready", 60)
         return self
 

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from support.directories import open_place
+from support.directories import open_directory
 from support.http import client as http_client
 from support.http.client import Answer
-from support.waiting import PATIENCE, until_async
+from support.waiting import TIMEOUT, until_async
 from varnish_gateway.api import EndpointSlice, Key, key_of
 from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.change import Change
@@ -29,7 +29,7 @@ FREE_PORTS = "ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:0,http"
 @contextlib.asynccontextmanager
 async def running(listen: str = FREE_PORTS, **more: object) -> AsyncIterator[DataPlane]:
     """Give a started data plane without a configuration."""
-    with open_place() as directory:
+    with open_directory() as directory:
         settings = Settings(work_dir=directory, sockets=parse_listen(listen), storage=("malloc,16m",), **more)
         data_plane = DataPlane(settings)
         try:
@@ -98,7 +98,7 @@ async def ask(port: int, host: str = "tea") -> Answer:
     return await http_client.ask(port, host)
 
 
-async def until_answer(port: int, status: int, host: str = "tea", seconds: float = PATIENCE) -> None:
+async def until_answer(port: int, status: int, host: str = "tea", seconds: float = TIMEOUT) -> None:
     async def answers() -> bool:
         return (await ask(port, host)).status == status
 

@@ -14,8 +14,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from cluster import layout, programs
-from cluster.supervisor import Supervisor, say
+from cluster import layout
+from cluster.node import programs
+from cluster.node.supervisor import Supervisor, say
 
 API_SECONDS = 120.0
 SYSCTLS = {

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from cluster.programs import Program
+from cluster.node.programs import Program
 
 PAUSE = 1.0
 """Before a program that ended is started again."""

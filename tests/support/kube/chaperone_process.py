@@ -20,9 +20,9 @@ import msgspec
 import yaml
 
 from cluster.apiserver.server import Cluster
+from loopback import free_port
 from support.http import client as http_client
-from support.loopback import free_port
-from support.varnish.running import RunningGateway
+from support.vgw_process import VgwProcess
 from support.waiting import until, until_async
 from varnish_gateway.dataplane.tls.material import TLS_JSON
 from varnish_gateway.emit.manifests.access import access
@@ -42,7 +42,7 @@ SECONDS = 60.0
 """An API server that comes back on a busy machine takes its time, and so do our attempts to reach it."""
 
 
-class Gateway:
+class ProvisionedGateway:
     """A Gateway as its chaperone sees it."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
@@ -148,10 +148,10 @@ class Gateway:
         self.cluster.request("DELETE", _slice_path(service), port=api_port)
 
 
-class Chaperone:
+class ChaperoneProcess:
     """The process, its ports and what it says."""
 
-    def __init__(self, gateway: Gateway, token: str, directory: Path, **environment: str) -> None:
+    def __init__(self, gateway: ProvisionedGateway, token: str, directory: Path, **environment: str) -> None:
         self.port, self.tls_port, self.health = free_port(), free_port(), free_port()
         self.program: tuple[str, ...] = ("-m", "varnish_gateway")
         self.environment = {
@@ -170,7 +170,7 @@ class Chaperone:
         }
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[RunningGateway]:
+    async def running(self) -> AsyncIterator[VgwProcess]:
         """Run it; it is stopped, gently, at the end."""
         process = await asyncio.create_subprocess_exec(
             *("setpriv", "--pdeathsig", "KILL"),  # it does not outlive the tests, however they end
@@ -179,7 +179,7 @@ class Chaperone:
             env={**os.environ, **self.environment},
             limit=1 << 20,
         )
-        gateway = RunningGateway(process)
+        gateway = VgwProcess(process)
         try:
             yield gateway
         finally:
@@ -189,8 +189,8 @@ class Chaperone:
         """Let routing wait this long for the first list of a namespace, in place of SETTLE_SECONDS."""
         words = (
             "import runpy",
-            "from varnish_gateway.chaperone import slicewatch",
-            f"slicewatch.SETTLE_SECONDS = {seconds}",
+            "from varnish_gateway.chaperone.feeds import slices",
+            f"slices.SETTLE_SECONDS = {seconds}",
             "runpy.run_module('varnish_gateway', run_name='__main__')",
         )
         self.program = ("-c", "; ".join(words))

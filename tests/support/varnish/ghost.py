@@ -23,11 +23,11 @@ from typing import Any, Self
 
 import msgspec
 
+from loopback import free_port
 from support import processes
-from support.directories import open_place, replace
+from support.directories import open_directory, replace
 from support.http.client import Answer, Client
 from support.http.origins import Origin
-from support.loopback import free_port
 from support.waiting import until
 from varnish_gateway.emit.routing import shard_of
 from varnish_gateway.ir import wire
@@ -151,7 +151,7 @@ def _write(directory: Path, stem: str, content: wire.Wire) -> str:
 # -- varnishd --------------------------------------------------------------------------
 
 
-class Lab:
+class GhostHarness:
     """A running varnishd."""
 
     def __init__(
@@ -176,7 +176,7 @@ class Lab:
 
     def __enter__(self) -> Self:
         with self._stack:
-            self.directory = self._stack.enter_context(open_place())
+            self.directory = self._stack.enter_context(open_directory())
             self.configure(self._config)
             self._start()
             self.load_vcl(self._user_vcl)
@@ -325,13 +325,15 @@ class VarnishError(Exception):
 
 
 @contextlib.contextmanager
-def load(lab: Lab, path: str = "/", *, threads: int = 4, **request: Any) -> Iterator[list[Answer | Exception]]:
+def load(
+    ghost: GhostHarness, path: str = "/", *, threads: int = 4, **request: Any
+) -> Iterator[list[Answer | Exception]]:
     """Send requests all the time; the list holds what came of them."""
     results: list[Answer | Exception] = []
     stop = threading.Event()
 
     def run() -> None:
-        with lab.client() as client:
+        with ghost.client() as client:
             while not stop.is_set():
                 try:
                     results.append(client.get(path, **request))

@@ -9,8 +9,8 @@ import random
 from typing import Any, NamedTuple
 
 from cluster.apiserver.server import Cluster, Refused
-from support.kube.crowds import create_all
-from support.kube.operators import (
+from support.kube.bulk import create_all
+from support.kube.operator_process import (
     gateway,
     gateway_class,
     listener_set,
@@ -25,7 +25,7 @@ GATEWAYS = ("front", "back")
 Document = dict[str, Any]
 
 
-class Names(NamedTuple):
+class ChurnSize(NamedTuple):
     """How many there may be of each, and how many routes there are from the start. Gateways may come and go too."""
 
     routes: int
@@ -35,9 +35,9 @@ class Names(NamedTuple):
     gateways_go: bool = False
 
 
-MANY = Names(routes=200, first_routes=120, services=5, sets=6)
+MANY = ChurnSize(routes=200, first_routes=120, services=5, sets=6)
 """Changes add and remove shards."""
-FEW = Names(routes=8, first_routes=3, services=2, sets=2, gateways_go=True)
+FEW = ChurnSize(routes=8, first_routes=3, services=2, sets=2, gateways_go=True)
 """What is deleted is often made anew a moment later."""
 
 
@@ -46,10 +46,10 @@ def user_vcl(namespace: str, text: str = "sub vcl_deliver { set resp.http.x = 1;
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"user.vcl": text}}
 
 
-class Mixture:
+class Churn:
     """``port`` is that of the API server to which changes go."""
 
-    def __init__(self, cluster: Cluster, class_name: str, seed: int, names: Names = MANY) -> None:
+    def __init__(self, cluster: Cluster, class_name: str, seed: int, names: ChurnSize = MANY) -> None:
         self.port = cluster.port
         self._names = names
         self._cluster = cluster

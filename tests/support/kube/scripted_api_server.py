@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 
 from aiohttp import web
 
@@ -13,7 +13,7 @@ from varnish_gateway.kube.connection import Connection
 from varnish_gateway.kube.limits import Limits
 
 
-class Scripted:
+class ScriptedApiServer:
     """Answers requests in turn with what was planned; the last plan stays."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Scripted:
     def lists(self) -> list[str]:
         return [path for path in self.asked if "watch=" not in path]
 
-    def then(self, status: int = 200, body: Any = None, **headers: str) -> "Scripted":
+    def then(self, status: int = 200, body: Any = None, **headers: str) -> Self:
         """Answer with JSON, or with bytes as they are."""
         content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
         headers.setdefault("Content-Type", "application/json")
@@ -36,7 +36,7 @@ class Scripted:
         self._plan.append(answer)
         return self
 
-    def then_stream(self, *chunks: bytes, stay: bool = False) -> "Scripted":
+    def then_stream(self, *chunks: bytes, stay: bool = False) -> Self:
         """Answer a watch chunk by chunk, and end it, or keep it open."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
@@ -51,7 +51,7 @@ class Scripted:
         self._plan.append(answer)
         return self
 
-    def then_hang(self) -> "Scripted":
+    def then_hang(self) -> Self:
         """Take the request and say nothing."""
 
         async def answer(_: web.Request) -> web.Response:
@@ -61,7 +61,7 @@ class Scripted:
         self._plan.append(answer)
         return self
 
-    def then_break(self) -> "Scripted":
+    def then_break(self) -> Self:
         """Cut the connection without an answer."""
 
         async def answer(request: web.Request) -> web.Response:
@@ -78,7 +78,7 @@ class Scripted:
 
 
 @asynccontextmanager
-async def talking_to(server: Scripted, **limits: float) -> AsyncIterator[Client]:
+async def client_of(server: ScriptedApiServer, **limits: float) -> AsyncIterator[Client]:
     """Give a client of the server."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.handle)

@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cluster import evidence, gatewayapi, inside, install, layout, session
+from cluster import inside, install, layout, session
+from cluster.conformance import evidence, gatewayapi
+from cluster.conformance.progress import Progress, expected
 from cluster.errors import ClusterError
 from cluster.layout import BIN, ROOT
-from cluster.progress import Progress, expected
 
 PROFILE = "GATEWAY-HTTP"
 TIMEOUT = "45m"

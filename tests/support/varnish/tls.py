@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
+from loopback import free_port
 from support.http.client import Secure, connect
-from support.loopback import free_port
-from support.varnish.chaperonelab import endpoints, must_serve, routing, running
+from support.varnish.dataplane import endpoints, must_serve, routing, running
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.emit.routing import content_hash

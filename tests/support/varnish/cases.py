@@ -21,7 +21,7 @@ import yaml
 from msgspec import Struct
 
 from support.http.client import SECONDS, Answer, Request, over_http1, over_http2
-from support.http.origins import Origins, Seen
+from support.http.origins import Origins, ReceivedRequest
 from varnish_gateway.api import Key
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.dataplane import DataPlane
@@ -143,10 +143,10 @@ def _object(version: str, kind: str, name: str, metadata: Mapping[str, Any] = {}
     }
 
 
-# -- the lab ---------------------------------------------------------------------------
+# -- the harness ---------------------------------------------------------------------------
 
 
-class Lab:
+class CaseHarness:
     """A varnishd, origins, and the translation that leads from one case to the next."""
 
     def __init__(self, work_dir: Path) -> None:
@@ -278,7 +278,7 @@ def _differences(row: Row, answer: Answer) -> Iterator[str]:
         return
     yield from _header_differences("response", answer.headers, row.answers)
     if row.saw:
-        yield from _seen_differences(row.saw, msgspec.json.decode(answer.body, type=Seen))
+        yield from _seen_differences(row.saw, msgspec.json.decode(answer.body, type=ReceivedRequest))
 
 
 def _statuses(row: Row) -> Sequence[int]:
@@ -289,7 +289,7 @@ def _one_of(expected: set[str] | set[int]) -> str:
     return " or ".join(map(str, expected))
 
 
-def _seen_differences(wanted: Mapping[str, Any], seen: Seen) -> Iterator[str]:
+def _seen_differences(wanted: Mapping[str, Any], seen: ReceivedRequest) -> Iterator[str]:
     plain = {"method": seen.method, "target": seen.target, "body": seen.body}
     for name, value in wanted.items():
         if name == "headers":

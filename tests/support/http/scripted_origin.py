@@ -60,7 +60,7 @@ def silence(_: socket.socket, stop: threading.Event) -> bool:
     return not stop.wait()
 
 
-class Scripted:
+class ScriptedOrigin:
     def __init__(self, *steps: Step) -> None:
         self.requests: list[bytes] = []
         self.times: list[float] = []

@@ -115,7 +115,7 @@ def _proxy() -> Program:
 
 
 def _load_balancer() -> Program:
-    return Program("load-balancer", (sys.executable, "-m", "cluster.loadbalancer"))
+    return Program("load-balancer", (sys.executable, "-m", "cluster.node.loadbalancer"))
 
 
 def _kubeconfigs(name: str) -> list[str]:

@@ -14,46 +14,48 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from support.directories import open_place
-from support.kube.operatorlab import Lab
+from support.directories import open_directory
+from support.kube.operator_harness import OperatorHarness
 from varnish_gateway.emit.manifests.containers import HEALTH_PORT
 
 _turn = itertools.count(1)
 
 
-class Pod:
+class GatewayPod:
     """``process`` is the chaperone."""
 
-    def __init__(self, lab: Lab, gateway: str = "gw") -> None:
-        self.lab = lab
+    def __init__(self, harness: OperatorHarness, gateway: str = "gw") -> None:
+        self.harness = harness
         self.name = f"{gateway}-pod-{next(_turn)}"
         number = os.getpid()
         self.address = f"127.{1 + (number >> 8) % 254}.{number & 255}.{int(self.name.rpartition('-')[2]) % 250 + 2}"
-        self._template = lab.get("Deployment", gateway)["spec"]["template"]
+        self._template = harness.get("Deployment", gateway)["spec"]["template"]
         self.process: subprocess.Popen[bytes]
 
     @contextlib.contextmanager
-    def running(self) -> Iterator["Pod"]:
+    def running(self) -> Iterator["GatewayPod"]:
         """Have the chaperone and its pod until the end."""
-        with open_place() as place, (place / "log").open("wb") as log:
+        with open_directory() as place, (place / "log").open("wb") as log:
             command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "varnish_gateway", "chaperone"]
             self.process = subprocess.Popen(command, env=self._environment(place), stdout=log, stderr=log)
             try:
                 self._create()
                 yield self
             finally:
-                self.lab.delete("Pod", self.name)
+                self.harness.delete("Pod", self.name)
                 self.process.terminate()
                 assert self.process.wait(30) == 0, (place / "log").read_text()[-3000:]
 
     def _environment(self, place: Path) -> dict[str, str]:
         container = self._template["spec"]["containers"][0]
         told = {one["name"]: one["value"] for one in container["env"] if "value" in one}
-        token = self.lab.cluster.service_account_token(self.lab.namespace, self._template["spec"]["serviceAccountName"])
+        token = self.harness.cluster.service_account_token(
+            self.harness.namespace, self._template["spec"]["serviceAccountName"]
+        )
         return {
             **os.environ,
             **told,
-            "KUBECONFIG": str(self.lab.cluster.kubeconfig(token)),
+            "KUBECONFIG": str(self.harness.cluster.kubeconfig(token)),
             "HEALTH_ADDR": f"{self.address}:{HEALTH_PORT}",
             "POD_NAME": self.name,
             "VARNISH_ADMIN_PORT": "0",
@@ -77,7 +79,7 @@ class Pod:
             "metadata": {**self._template["metadata"], "name": self.name},
             "spec": {"containers": [{"name": "gateway", "image": "example.com/gateway"}]},
         }
-        self.lab.cluster.request("POST", self.lab.path("Pod"), document)
+        self.harness.cluster.request("POST", self.harness.path("Pod"), document)
         self.say(ready=True)
 
     def say(self, *, ready: bool) -> None:
@@ -88,4 +90,4 @@ class Pod:
             "podIPs": [{"ip": self.address}],
             "conditions": [{"type": "Ready", "status": str(ready)}],
         }
-        self.lab.change("Pod", self.name, {"status": status}, subresource="status", who="kubelet")
+        self.harness.change("Pod", self.name, {"status": status}, subresource="status", who="kubelet")

@@ -1,0 +1,1 @@
+"""What runs on the node of the test cluster."""
