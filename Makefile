@@ -127,6 +127,7 @@ check: setup docs ## lint, types, import layers, links of the documentation
 .PHONY: docs
 docs: $(VENV)/installed ## the documentation as a site in build/site; fails on a broken link
 	@$(BIN)/python tools/docs/links.py
+	@$(BIN)/python tools/docs/diagram.py --check
 	@$(BIN)/mkdocs build --quiet --strict
 
 .PHONY: test
@@ -170,6 +171,10 @@ bench: setup build/binaries ## measure; results in bench/results and docs
 .PHONY: lock
 lock: $(VENV)/installed ## write the locked requirements anew
 	$(BIN)/python tools/lock.py
+
+.PHONY: diagram
+diagram: $(VENV)/installed ## draw docs/architecture.svg from its source
+	@$(BIN)/python tools/docs/diagram.py
 
 .PHONY: manifests
 manifests: build/binaries ## render deploy/ from the chart

@@ -1,15 +1,11 @@
 """Links between Markdown files lead somewhere, and the index of docs/ lists every page."""
 
-import importlib.util
 from pathlib import Path
 
+import links
 import pytest
 
 ROOT = Path(__file__).parents[3]
-
-_spec = importlib.util.spec_from_file_location("links", ROOT / "tools" / "docs" / "links.py")
-links = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(links)
 
 
 @pytest.mark.parametrize("page", links.pages(), ids=lambda page: str(page.relative_to(ROOT)))
