@@ -1,13 +1,16 @@
-"""Which version this is: the checkout's .version, or what was installed."""
+"""The version of this program: the checkout's .version, or the installed one."""
 
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 
 def _version() -> str:
     checkout = Path(__file__).parent.parent.parent / ".version"
-    if checkout.is_file():
-        return checkout.read_text().strip()
+    return checkout.read_text().strip() if checkout.is_file() else _installed()
+
+
+def _installed() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  slow, and a checkout needs none of it
+
     try:
         return f"v{version('varnish-gateway')}"
     except PackageNotFoundError:

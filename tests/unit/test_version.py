@@ -1,5 +1,6 @@
 """Which version this is, in a checkout and installed."""
 
+from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def elsewhere(monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("elsewhere")
 def test_an_installation_names_what_was_installed(monkeypatch):
-    monkeypatch.setattr(version, "version", lambda name: {"varnish-gateway": "1.2.3"}[name])
+    monkeypatch.setattr(metadata, "version", lambda name: {"varnish-gateway": "1.2.3"}[name])
     assert version._version() == "v1.2.3"
 
 
@@ -31,5 +32,5 @@ def test_neither_is_said(monkeypatch):
     def not_found(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(version, "version", not_found)
+    monkeypatch.setattr(metadata, "version", not_found)
     assert version._version() == "unknown"

@@ -1,21 +1,27 @@
-"""``vgw explain``: which rule takes a request, and why."""
+"""``vgw explain``: which rule matches a request, and why."""
+
+from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from varnish_gateway.cli.terminal import Paint
-from varnish_gateway.cli.translate import complain
-from varnish_gateway.ir import wire
-from varnish_gateway.standalone.explanation import Answer, Seen, Winner, explain
-from varnish_gateway.standalone.translation import translate_files
+from varnish_gateway.cli.complaints import print_complaints
+from varnish_gateway.cli.options import Commands, add_paths, header
+from varnish_gateway.runtime.terminal import Paint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from varnish_gateway.ir import wire
+    from varnish_gateway.standalone.explanation import Answer, Seen, Winner
 
 _DESCRIPTION = """\
-Say what happens to a request: the listener and the route and rule that take it, why they
-win over others, where it is sent with which probability, and what filters do to it. The
-router that answers is the one that serves traffic; nothing is started, nothing is sent.
+Explain what happens to a request: the listener, route and rule that match it, why they take
+precedence over others, the backends with their probabilities, and what filters change. The same
+router serves traffic. Nothing is started and no request is sent.
 
-A port in the URL says which listener is meant. The exit status is 1 if no rule matches.
+The port in the URL selects the listener. The exit status is 1 if no rule matches.
 """
 
 _EXAMPLES = """\
@@ -25,35 +31,31 @@ examples:
 """
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     command = commands.add_parser(
         "explain",
-        help="say which rule takes a request, and why",
+        help="show which rule matches a request, and why",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("paths", nargs="+", metavar="PATH", help="manifest, or directory with manifests")
+    add_paths(command)
     command.add_argument("method", metavar="METHOD", help="GET, POST, …")
     command.add_argument("url", metavar="URL", help="http://host[:port]/path, or a path with a Host header")
     command.add_argument(
-        "-H", "--header", action="append", default=[], type=_header, metavar="'NAME: VALUE'", help="a request header"
+        "-H", "--header", action="append", default=[], type=header, metavar="'NAME: VALUE'", help="a request header"
     )
     command.set_defaults(execute=execute)
 
 
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 'name: value'")
-    return name.strip().lower(), value.strip()
-
-
 def execute(arguments: argparse.Namespace) -> int:
     """Print the explanation; return 1 if no rule matches."""
+    from varnish_gateway.standalone.explanation import explain
+    from varnish_gateway.standalone.translation import translate_files
+
     translation = translate_files(arguments.paths)
-    complain(translation)
+    print_complaints(translation)
     matched = True
     for number, answer in enumerate(explain(translation, arguments.method, arguments.url, arguments.header)):
         if number:

@@ -1,4 +1,8 @@
-"""The command line ``vgw``: one module for each command."""
+"""The command line ``vgw``.
+
+Each command has a module, which defines its arguments and imports its code only in ``execute``: the
+code of a command costs ten times as much to import as the command line itself.
+"""
 
 import argparse
 import signal
@@ -7,16 +11,17 @@ from collections.abc import Sequence
 
 from varnish_gateway import errors
 from varnish_gateway.cli import chaperone, explain, operator, run, translate
-from varnish_gateway.cli.terminal import Paint
+from varnish_gateway.runtime.terminal import Paint
 from varnish_gateway.version import VERSION
 
 COMMANDS = (run, translate, explain, operator, chaperone)
 
 _EXAMPLES = """\
 examples:
-  vgw run examples/cafe                                    serve the files, follow every edit
-  vgw translate examples/cafe                              what do they come to?
+  vgw run examples/cafe                                    serve the files, apply every edit
+  vgw translate examples/cafe                              print what they translate to
   vgw explain examples/cafe GET http://cafe.example.com:8080/tea
+                                                           name the rule that matches a request
 """
 
 
@@ -44,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         hint = f" ({error.hint})" if error.hint else ""
         print(f"{Paint(sys.stderr)('red', 'vgw:')} {error}{hint}", file=sys.stderr)
         return 2 if isinstance(error, errors.BadSettings) else 1
-    except KeyboardInterrupt:  # before a command has handlers of its own
+    except KeyboardInterrupt:  # before the command installed its own handlers
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output went away; nothing to add
+        sys.stderr.close()  # the reader of our output is gone; Python would complain about it at exit
         return 1
     return status

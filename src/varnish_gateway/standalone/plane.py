@@ -11,7 +11,6 @@ Gateway's name.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,13 +27,11 @@ from varnish_gateway.emit.listen import varnish_listen
 from varnish_gateway.emit.routing import Shards
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import GatewayDelta, Tls, UserVclUnavailable, wire
+from varnish_gateway.runtime.logs import GATEWAY
 
 DRAIN_SECONDS = 5.0
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 2.0
-
-GATEWAY: ContextVar[str] = ContextVar("gateway")
-"""The Gateway that a log record is about."""
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from varnish_gateway.cli import chaperone
+from varnish_gateway.chaperone import run
 from varnish_gateway.cli.main import main
+from varnish_gateway.runtime import logs
 
 
 @pytest.fixture
@@ -17,8 +18,8 @@ def started(monkeypatch):
         seen.append((settings, connection))
         return 3
 
-    monkeypatch.setattr(chaperone, "run_chaperone", note)
-    monkeypatch.setattr(chaperone.logs, "set_up", lambda **_: None)
+    monkeypatch.setattr(run, "run_chaperone", note)
+    monkeypatch.setattr(logs, "set_up", lambda **_: None)
     return seen
 
 

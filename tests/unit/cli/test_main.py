@@ -9,30 +9,48 @@ from varnish_gateway.cli import translate
 from varnish_gateway.cli.main import COMMANDS, main
 from varnish_gateway.version import VERSION
 
+NAMES = [module.__name__.rpartition(".")[2] for module in COMMANDS]
+SLOW = {"aiohttp", "asyncio", "cryptography", "logging", "msgspec", "ssl", "yaml"}
+"""What a command's code imports, and the command line itself must not."""
 
-def test_version(capsys):
+
+def test_version_is_printed(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"vgw {VERSION}\n"
     assert VERSION.startswith("v")
 
 
-@pytest.mark.parametrize("command", [module.__name__.rpartition(".")[2] for module in COMMANDS])
-def test_help_of_every_command(command, capsys):
+@pytest.mark.parametrize("command", NAMES)
+def test_every_command_has_a_help_text(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
     assert f"usage: vgw {command}" in capsys.readouterr().out
 
 
-def test_as_a_module():
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], *([name, "--help"] for name in NAMES)], ids=" ".join)
+def test_version_and_help_import_no_code_of_a_command(arguments):
+    program = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        "from varnish_gateway.cli.main import main\n"
+        f"main({arguments!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = {name.partition(".")[0] for name in done.stderr.split()}
+    assert "argparse" in imported
+    assert imported & SLOW == set()
+
+
+def test_package_runs_as_a_module():
     done = subprocess.run(
         [sys.executable, "-m", "varnish_gateway", "--version"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, f"vgw {VERSION}\n")
 
 
-def test_an_interrupt_ends_without_a_traceback(monkeypatch):
+def test_interrupt_exits_without_a_traceback(monkeypatch):
     def interrupted(_arguments: object) -> int:
         raise KeyboardInterrupt
 
@@ -41,6 +59,6 @@ def test_an_interrupt_ends_without_a_traceback(monkeypatch):
 
 
 @pytest.mark.parametrize("directory", ["/proc/nowhere", "/dev/null"])
-def test_a_work_directory_that_cannot_be_is_refused_at_once(directory, tmp_path, capsys):
+def test_work_directory_that_cannot_be_created_is_rejected_at_once(directory, tmp_path, capsys):
     assert main(["run", str(tmp_path), "--work-dir", directory]) == 2
-    assert f"--work-dir: {directory} can't be made" in capsys.readouterr().err
+    assert f"--work-dir: can't create {directory}" in capsys.readouterr().err

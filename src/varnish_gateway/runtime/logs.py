@@ -1,38 +1,30 @@
 """The structured log.
 
-Text for people: time, level, Gateway, message. JSON for machines: one object in a line with
-time, level, logger, message and the fields: what a record carries as ``extra``, and the
-Gateway that it is about.
+Text for people: time, level, Gateway, message. JSON for machines: one object per line with time,
+level, logger, message and fields. Fields are a record's ``extra`` and the Gateway that it concerns.
 """
 
-import argparse
 import json
 import logging
 import sys
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from varnish_gateway.cli.terminal import Paint
-from varnish_gateway.standalone.plane import GATEWAY
+from varnish_gateway.runtime.terminal import Paint
+
+GATEWAY: ContextVar[str] = ContextVar("gateway")
+"""The Gateway that the current task works for; ``vgw run`` serves several in one process."""
 
 LogFormat = Literal["text", "json"]
-LEVELS = ("debug", "info", "warning", "error")
 _COLOURS = {"DEBUG": "dim", "INFO": "green", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
-
-
 _OWN_ATTRIBUTES = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-
-
-def add_options(command: argparse.ArgumentParser) -> None:
-    """Add what can be said about the log to a command."""
-    command.add_argument("--log-format", choices=("text", "json"), default="text", help="default: text")
-    command.add_argument("--log-level", choices=LEVELS, default="info", help="default: info")
 
 
 def set_up(*, log_format: LogFormat = "text", level: str = "info") -> None:
     """Send the log of this process to stderr."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if log_format == "json" else Text(Paint(sys.stderr)))
+    handler.setFormatter(JsonLines() if log_format == "json" else TextLines(Paint(sys.stderr)))
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
 
 
@@ -41,7 +33,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
     return {"gateway": GATEWAY.get(), **fields} if GATEWAY.get("") else fields
 
 
-class Text(logging.Formatter):
+class TextLines(logging.Formatter):
     """A line for people."""
 
     def __init__(self, paint: Paint) -> None:
@@ -57,7 +49,7 @@ class Text(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """An object in a line for machines."""
+    """One JSON object per line, for machines."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Colours, for terminals only."""
+"""Colours, for terminals alone."""
 
 import os
 from typing import IO
@@ -7,7 +7,7 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 
 
 class Paint:
-    """Colours text for one stream, or leaves it plain where nobody would see colours."""
+    """Colours text for one stream; text for anything but a terminal stays plain."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._on = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from varnish_gateway.cli.terminal import Paint
+from varnish_gateway.runtime.terminal import Paint
 
 
 class Terminal(io.StringIO):

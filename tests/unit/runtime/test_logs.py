@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from varnish_gateway.cli import logs
-from varnish_gateway.standalone.plane import GATEWAY
+from varnish_gateway.runtime import logs
+from varnish_gateway.runtime.logs import GATEWAY
 
 
 @pytest.fixture(autouse=True)
