@@ -9,7 +9,7 @@ from support.builders.worlds import CONCRETE, Changes, options, worlds
 from varnish_gateway import api, ir
 from varnish_gateway.api.gateway_networking import Listener, ObjectReference, RouteNamespaces
 from varnish_gateway.translate import Translator
-from varnish_gateway.translate.gateway.listeners import judge
+from varnish_gateway.translate.gateway.listeners import validate
 from varnish_gateway.translate.options import RESERVED_PORTS
 
 Owner = api.Gateway | api.ListenerSet
@@ -98,12 +98,12 @@ def conflicts(world: Changes, gateway: api.Gateway) -> dict[tuple[api.Key, str],
     found: dict[tuple[api.Key, str], bool] = {}
     for owner in (gateway, *ordered):
         new = []
-        for listener in judge(owner.spec.listeners, reserved_ports=RESERVED_PORTS):
+        for listener in validate(owner.spec.listeners, reserved_ports=RESERVED_PORTS):
             place = (listener.port, listener.protocol, listener.hostname)
             conflict = listener.conflict is not None or any(
                 place == other or (place[0] == other[0] and family(place[1]) != family(other[1])) for other in taken
             )
-            if listener.refused is None and not conflict:
+            if listener.rejected is None and not conflict:
                 new.append(place)
             if owner is not gateway:
                 found[api.key_of(owner), listener.name] = conflict

@@ -3,7 +3,10 @@
 from support import certificates
 from varnish_gateway import api
 from varnish_gateway.decoding import decode
-from varnish_gateway.translate.incremental.view import Store, View
+from varnish_gateway.translate.gateway.listener_set_index import ListenerSetIndex
+from varnish_gateway.translate.incremental.store import Store
+from varnish_gateway.translate.incremental.view import View
+from varnish_gateway.translate.translator import new_store
 
 GATEWAY_API = "gateway.networking.k8s.io"
 VARNISH_API = "gateway.varnish-software.com"
@@ -90,9 +93,9 @@ def keyed(*objects: api.Object) -> dict[api.Key, api.Object]:
 
 
 def store_of(*objects: api.Object) -> Store:
-    store = Store()
+    store = new_store(ListenerSetIndex())
     for key, each in keyed(*objects).items():
-        list(store.put(key, each))
+        store.put(key, each)
     return store
 
 

@@ -3,12 +3,13 @@ import pytest
 from support.builders.objects import GATEWAY_API, grant, obj, view_of
 from varnish_gateway import api
 from varnish_gateway.api import Key
-from varnish_gateway.translate.grants import Owner, granted
+from varnish_gateway.translate.grants import Referrer, granted
+from varnish_gateway.translate.incremental.dependency import Derived
 from varnish_gateway.translate.incremental.view import View
 
 
 def ask(view: View, route: str = "default", service: str = "web") -> bool:
-    return granted(Owner("HTTPRoute", route), Key("Service", "team", service), view)
+    return granted(Referrer("HTTPRoute", route), Key("Service", "team", service), view)
 
 
 def service_grant(service: str) -> api.Object:
@@ -20,7 +21,7 @@ def service_grant(service: str) -> api.Object:
 def test_without_a_grant_there_is_none_and_all_of_the_namespace_was_looked_at():
     view = view_of(grant("elsewhere"))
     assert not ask(view)
-    assert view.seen == {Key("ReferenceGrant", "team", "*")}
+    assert view.dependencies == {Derived("ReferenceGrant by owner", Key("Namespace", "", "team"))}
 
 
 def test_a_grant_for_all_services():
@@ -51,7 +52,7 @@ def test_a_grant_is_for_the_kind_that_refers(kind):
     source = {"group": GATEWAY_API, "kind": kind, "namespace": "default"}
     view = view_of(obj("ReferenceGrant", "g", "team", spec={"from": [source], "to": [{"group": "", "kind": "Secret"}]}))
     target = Key("Secret", "team", "cert")
-    assert granted(Owner(kind, "default"), target, view)
-    assert not granted(Owner("HTTPRoute", "default"), target, view)
-    assert not granted(Owner(kind, "team"), target, view)
-    assert not granted(Owner(kind, "default"), target._replace(kind="ConfigMap"), view)
+    assert granted(Referrer(kind, "default"), target, view)
+    assert not granted(Referrer("HTTPRoute", "default"), target, view)
+    assert not granted(Referrer(kind, "team"), target, view)
+    assert not granted(Referrer(kind, "default"), target._replace(kind="ConfigMap"), view)

@@ -1,9 +1,11 @@
 """Certificates of ListenerSets: resolved for the ListenerSet itself, served with those of the Gateway."""
 
 from support.builders.objects import certificate, gateway, https, keyed, listener_set, obj, route, secret_grant, service
+from unit.translate.recording import recording
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator
+from varnish_gateway.translate.route import http_route
 
 GW = Key("Gateway", "default", "gw")
 OPEN = {"allowedListeners": {"namespaces": {"from": "All"}}}
@@ -66,7 +68,8 @@ def test_a_grant_for_gateways_is_none_for_listener_sets():
 def test_a_rotation_redoes_its_set_and_no_route():
     parent = {"kind": "ListenerSet", "name": "set", "namespace": "team"}
     everywhere = https("https", hostname=B, allowedRoutes={"namespaces": {"from": "All"}})
-    translator = Translator(assume_class=True)
+    layers, computed = recording(http_route.LAYER)
+    translator = Translator(layers, assume_class=True)
     translator.update(
         keyed(
             gateway(**OPEN),
@@ -76,11 +79,9 @@ def test_a_rotation_redoes_its_set_and_no_route():
             route(parentRefs=[parent]),
         )
     )
-    redone: list[Key] = []
-    compute = translator._routes._compute
-    translator._routes._compute = lambda key, view: redone.append(key) or compute(key, view)
+    computed.clear()
     delta = translator.update(keyed(certificate(namespace="team", host="other.example.com")))
-    assert (redone, delta.statuses) == ([], {})
+    assert (computed, delta.statuses) == ([], {})
     assert delta.gateways[GW].listeners is None
     assert len(delta.gateways[GW].tls.files) == 1
 

@@ -1,14 +1,15 @@
 """What an update says, and what it costs."""
 
-from collections import Counter
-
 import pytest
 from msgspec import UNSET
 
 from support.builders.objects import VARNISH_API, gateway, grant, keyed, obj, route, service
+from unit.translate.recording import recording
 from varnish_gateway import ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator
+from varnish_gateway.translate.route import http_route
+from varnish_gateway.translate.translator import LAYERS
 
 GW, WEB = Key("Gateway", "default", "gw"), Key("HTTPRoute", "default", "web")
 LISTENER = {"name": "http", "port": 80, "protocol": "HTTP"}
@@ -121,17 +122,14 @@ def test_the_younger_gateway_gets_the_port_when_the_older_one_goes():
 
 
 @pytest.fixture
-def many_routes(monkeypatch: pytest.MonkeyPatch) -> tuple[Translator, Counter[Key]]:
+def many_routes() -> tuple[Translator, list[Key]]:
     """Return a translator of 500 routes, r7 to a Service of its own, and what is redone from now on."""
     to_own = [{"backendRefs": [{"name": "own", "port": 80}]}]
     many = [route(f"r{number}", rules=to_own) if number == 7 else route(f"r{number}") for number in range(500)]
-    translator = started(gateway(), service(), service("own"), *many)
-    redone: Counter[Key] = Counter()
-    translate = translator._routes._compute
-    monkeypatch.setattr(
-        translator._routes, "_compute", lambda key, view: (redone.update([key]), translate(key, view))[1]
-    )
-    return translator, redone
+    layers, computed = recording(http_route.LAYER)
+    translator = started(gateway(), service(), service("own"), *many, layers=layers)
+    computed.clear()
+    return translator, computed
 
 
 @pytest.mark.parametrize(
@@ -141,9 +139,9 @@ def many_routes(monkeypatch: pytest.MonkeyPatch) -> tuple[Translator, Counter[Ke
 )
 def test_one_change_among_many_routes_redoes_one(many_routes, change):
     """20,000 routes cost as much as 10 because nothing but what the change touches is looked at."""
-    translator, redone = many_routes
+    translator, computed = many_routes
     translator.update(keyed(change))
-    assert redone == {Key("HTTPRoute", "default", "r7"): 1}
+    assert computed == [Key("HTTPRoute", "default", "r7")]
 
 
 @pytest.mark.parametrize(
@@ -157,18 +155,16 @@ def test_one_change_among_many_routes_redoes_one(many_routes, change):
     ids=["annotation", "clusterIP", "EndpointSlice", "another Service"],
 )
 def test_what_no_route_looks_at_redoes_none(many_routes, change):
-    translator, redone = many_routes
+    translator, computed = many_routes
     assert translator.update(keyed(change)) == ir.Delta()
-    assert redone == {}
+    assert computed == []
 
 
 def test_nothing_is_left_of_what_is_gone():
     translator = started(gateway(), service(), route())
     translator.update({GW: None, WEB: None, Key("Service", "default", "web"): None})
-    assert translator._attached == {}
-    for layer in (translator._classes, translator._drafts, translator._settled, translator._routes):
-        assert (layer.values, layer._seen, layer._readers) == ({}, {}, {})
-    assert not translator.referenced("Service")
+    kinds = ["Gateway", "GatewayClass", "HTTPRoute", "Service", "tally", *(layer.table.name for layer in LAYERS)]
+    assert {kind: list(translator.referenced(kind)) for kind in kinds} == {kind: [] for kind in kinds}
 
 
 def test_referenced_lists_existing_and_missing_objects_of_the_kind():

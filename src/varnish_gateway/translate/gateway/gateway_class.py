@@ -1,8 +1,8 @@
 """Translate GatewayClasses.
 
 In:   a GatewayClass, and the view for its parameters.
-Out:  Class: what its Gateways are configured with, and its status. None where it belongs
-      to another controller. One of ours that another operator is for has a status only.
+Out:  TranslatedClass: what its Gateways are configured with, and its status. None where it belongs
+      to another controller. One that another operator serves has a status only.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from varnish_gateway import api, ir
+from varnish_gateway.api import Key
 from varnish_gateway.api.varnish import GROUP
 from varnish_gateway.translate.conditions import Problem, positive
 from varnish_gateway.translate.gateway import parameters
 from varnish_gateway.translate.gateway.parameters import Configured
+from varnish_gateway.translate.incremental.dependency import Table
+from varnish_gateway.translate.incremental.index import Index
+from varnish_gateway.translate.layers import Layer
 
 if TYPE_CHECKING:
-    from varnish_gateway.api import Key
     from varnish_gateway.api.gateway_networking import ParametersRef
     from varnish_gateway.translate.incremental.view import View
     from varnish_gateway.translate.options import Options
@@ -72,17 +75,33 @@ CLUSTER_FEATURES = tuple(
 """The same with what takes a cluster and its load balancers."""
 
 
-class Class(Struct, frozen=True):
+class TranslatedClass(Struct, frozen=True):
     configured: Configured
     status: ir.GatewayClassStatus | None  # None: assumed, there is no object
     is_served: bool = True
 
 
 PLAIN = Configured(ir.Parameters())
-ASSUMED = Class(PLAIN, None)
+ASSUMED = TranslatedClass(PLAIN, None)
+_EVERY_CLASS = Key(api.GatewayClass.kind, "", "*")
 
 
-def translate_class(key: Key, options: Options, view: View) -> Class | None:
+def index() -> Index:
+    """Return an index of all GatewayClasses, for the question whether there is any."""
+    return Index(api.GatewayClass.kind, lambda _: _EVERY_CLASS)
+
+
+def class_of(gateway: api.Gateway, options: Options, view: View) -> TranslatedClass | None:
+    """Return the class of a Gateway, if this operator serves it."""
+    name = gateway.spec.gateway_class_name
+    found = view.get(CLASSES, Key(api.GatewayClass.kind, "", name))
+    if found is not None:
+        return found if found.is_served else None
+    is_assumable = options.assume_class and name == options.class_name
+    return ASSUMED if is_assumable and not view.members(api.GatewayClass, _EVERY_CLASS) else None
+
+
+def translate_class(key: Key, options: Options, view: View) -> TranslatedClass | None:
     """Return a GatewayClass of ours."""
     found = view.find(api.GatewayClass, "", key.name)
     if found is None or found.spec.controller_name != options.controller:
@@ -93,14 +112,14 @@ def translate_class(key: Key, options: Options, view: View) -> Class | None:
     configured = _parameters(ref, view, options.vcl_limit) if ref else PLAIN
     accepted = positive("Accepted", configured.problem, found.metadata.generation)
     features = CLUSTER_FEATURES if options.addresses == "load-balancer" else FEATURES
-    return Class(configured, ir.GatewayClassStatus((accepted,), features))
+    return TranslatedClass(configured, ir.GatewayClassStatus((accepted,), features))
 
 
-def _unserved(found: api.GatewayClass) -> Class:
-    """Return a class that waits for its own operator. All others say the same of it."""
+def _unserved(found: api.GatewayClass) -> TranslatedClass:
+    """Return a class that waits for its own operator; every other operator writes the same status."""
     message = f"waiting for an operator with GATEWAY_CLASS_NAME={found.metadata.name}"
     pending = ir.Condition("Accepted", "Unknown", "Pending", message, found.metadata.generation)
-    return Class(PLAIN, ir.GatewayClassStatus((pending,)), is_served=False)
+    return TranslatedClass(PLAIN, ir.GatewayClassStatus((pending,)), is_served=False)
 
 
 def _parameters(ref: ParametersRef, view: View, vcl_limit: int | None) -> Configured:
@@ -119,3 +138,12 @@ def _invalid(message: str) -> Configured:
     # The parameters may have asked for user VCL: what is in force has to stay there.
     unavailable = ir.UserVclUnavailable("parametersRef", message)
     return Configured(None, unavailable, Problem("InvalidParameters", message))
+
+
+CLASSES: Table[TranslatedClass] = Table("translated GatewayClass")
+LAYER = Layer(
+    table=CLASSES,
+    kinds=(api.GatewayClass.kind,),
+    compute=translate_class,
+    status=lambda found: found.status,
+)

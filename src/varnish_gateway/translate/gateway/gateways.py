@@ -1,86 +1,81 @@
 """Translate Gateways, in two steps.
 
-Draft:    a Gateway by itself: its class, its listeners judged.
-Settled:  the same among other Gateways: a port that an older one has is not available.
-          Routes look at the listeners of this.
-Both are None for a Gateway that is not ours. Its ListenerSets come after it and change neither.
+Validated:  a Gateway by itself: its class, and its listeners.
+Resolved:   the same among other Gateways: a port that an older one has is not available.
+Both are None for a Gateway that is not ours. ListenerSets depend on the first and change neither.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
-from varnish_gateway import api, ir
-from varnish_gateway.translate.conditions import Problem, positive, unprogrammed
-from varnish_gateway.translate.gateway import addresses, gateway_class, listeners, owners
-from varnish_gateway.translate.grants import Owner
-from varnish_gateway.translate.incremental.claims import Claim, machine_port, rank
+from varnish_gateway import api
+from varnish_gateway.translate.conditions import Problem
+from varnish_gateway.translate.gateway import addresses, gateway_class, listener_conflicts, listeners
+from varnish_gateway.translate.grants import Referrer
+from varnish_gateway.translate.incremental.claims import Claim
+from varnish_gateway.translate.incremental.dependency import Table
+from varnish_gateway.translate.layers import Layer
+from varnish_gateway.translate.precedence import precedence
 from varnish_gateway.translate.tls import client_validation, termination
+from varnish_gateway.translate.tls.material import Material
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
     from varnish_gateway.api import Key
     from varnish_gateway.api.gateway_networking import Frontend, RouteNamespaces
-    from varnish_gateway.translate.gateway.listeners import Listener
     from varnish_gateway.translate.gateway.parameters import Configured
+    from varnish_gateway.translate.incremental.dependency import Derived
     from varnish_gateway.translate.incremental.view import View
+    from varnish_gateway.translate.listener import ValidatedListener
     from varnish_gateway.translate.options import Options
 
 FIRST = (-1, "")
 """The rank of a Gateway among its ListenerSets: before the oldest of them."""
 
 
-class Draft(Struct, frozen=True):
+class ValidatedGateway(Struct, frozen=True):
     generation: int
     created: int
-    listeners: tuple[Listener, ...]
+    listeners: tuple[ValidatedListener, ...]
     allowed_listeners: RouteNamespaces
     configured: Configured
-    refused: Problem | None  # Accepted
-    unserved: Problem | None  # no listener is served, whatever it asks for
+    rejected: Problem | None  # Accepted
+    unserved: Problem | None  # no listener is served, whatever its own conditions
     unusable: Problem | None  # Programmed
     frontend: Frontend
-    material: termination.Material
-    is_insecure: bool = False  # clients are let in somewhere without a certificate that was asked for
+    material: Material
+    is_insecure: bool = False  # some port accepts clients without the certificate that it requests
 
 
-class Settled(Struct, frozen=True):
+class ResolvedGateway(Struct, frozen=True):
     key: Key
-    listeners: tuple[Listener, ...]
-    draft: Draft
-
-    @property
-    def gateway(self) -> Key:
-        return self.key
+    listeners: tuple[ValidatedListener, ...]
+    validated: ValidatedGateway
 
 
-def draft(key: Key, options: Options, view: View) -> Draft | None:
+def validate(key: Key, options: Options, view: View) -> ValidatedGateway | None:
     """Return a Gateway of ours by itself."""
     gateway = view.find(api.Gateway, key.namespace, key.name)
     if gateway is None:
         return None
-    wanted = gateway.spec.gateway_class_name
-    found = view.gateway_class(wanted)
-    if found is None and options.assume_class and wanted == options.class_name and view.classless():
-        found = gateway_class.ASSUMED
+    found = gateway_class.class_of(gateway, options, view)
     if found is None:
         return None
-    judged, material = _secured(gateway, options, view)
-    refused = _refusal(gateway, options)
-    if refused is not None:
-        judged = tuple(listeners.refuse(listener, refused) for listener in judged)
-    return Draft(
+    validated, material = _secured(gateway, options, view)
+    rejected = _rejection(gateway, options)
+    if rejected is not None:
+        validated = tuple(listeners.reject(listener, rejected) for listener in validated)
+    return ValidatedGateway(
         generation=gateway.metadata.generation,
         created=gateway.created,
-        listeners=judged,
+        listeners=validated,
         allowed_listeners=gateway.spec.allowed_listeners.namespaces,
         configured=found.configured,
-        # A class at fault does not stop what is in force; a Gateway that asks for what we don't have is not served.
-        refused=refused or found.configured.problem,
-        unserved=refused,
+        # A class with a problem leaves the last valid configuration in force; a Gateway with one is not served.
+        rejected=rejected or found.configured.problem,
+        unserved=rejected,
         unusable=addresses.unusable(gateway, options, found.configured.parameters),
         frontend=gateway.spec.tls.frontend,
         material=material,
@@ -89,69 +84,17 @@ def draft(key: Key, options: Options, view: View) -> Draft | None:
 
 
 def _secured(gateway: api.Gateway, options: Options, view: View) -> termination.Secured:
-    """Return the listeners, judged, with their certificates."""
-    spec, owner = gateway.spec, Owner(gateway.kind, gateway.metadata.namespace)
-    judged = listeners.judge(spec.listeners, reserved_ports=options.reserved_ports)
-    asked = [termination.Asked(listener, of.tls, owner) for listener, of in zip(judged, spec.listeners, strict=True)]
-    return termination.secure(asked, spec.tls.frontend, owner, view, options.tls_limit)
+    """Return the validated listeners with their certificates."""
+    spec, referrer = gateway.spec, Referrer(gateway.kind, gateway.metadata.namespace)
+    validated = listeners.validate(spec.listeners, reserved_ports=options.reserved_ports)
+    requests = [
+        termination.TlsRequest(listener, each.tls, referrer)
+        for listener, each in zip(validated, spec.listeners, strict=True)
+    ]
+    return termination.secure(requests, spec.tls.frontend, referrer, view, options.tls_limit)
 
 
-def settle(key: Key, options: Options, view: View) -> Settled | None:
-    """Return a Gateway of ours among the others."""
-    found = view.draft(key)
-    if found is None:
-        return None
-    if not options.one_machine:
-        return Settled(key, found.listeners, found)
-    return Settled(key, tuple(on_machine(listener, key, view) for listener in found.listeners), found)
-
-
-def claims_of(key: Key, found: Draft | None) -> dict[Key, Claim]:
-    """Return what a Gateway claims: its listeners go before those of ListenerSets."""
-    if found is None:
-        return {}
-    on_a_machine = Claim(rank(found.created, key), key)
-    return owners.claims_of(found.listeners, key, Claim(FIRST, key), on_a_machine)
-
-
-def status_of(
-    gateway: Settled, attached: Mapping[str, int], listener_sets: int, overlapping: Collection[str]
-) -> ir.GatewayStatus:
-    """Return the status of a Gateway, with Programmed left open where something is served.
-
-    ``listener_sets`` says how many ListenerSets are accepted; ``overlapping`` are ids of listeners.
-    """
-    generation = gateway.draft.generation
-    unserved = None if listener_sets else owners.none_served(gateway.listeners)
-    # One that only waits for what it refers to is accepted: there is nothing wrong with the Gateway itself.
-    is_waiting = any(listener.refused is None for listener in gateway.listeners)
-    refused = gateway.draft.refused or (None if is_waiting else unserved)
-    accepted = owners.acceptance(refused, gateway.listeners, generation)
-    problem = refused or unserved
-    unusable = Problem("Invalid", problem.message) if problem else gateway.draft.unusable
-    return ir.GatewayStatus(
-        addresses=(),
-        conditions=(accepted, unprogrammed(unusable, generation), _resolved(gateway), *_insecure(gateway)),
-        listeners=tuple(
-            listeners.status_of(
-                listener, attached.get(listener.name, 0), generation, overlaps=listener.id in overlapping
-            )
-            for listener in gateway.listeners
-        ),
-        attached_listener_sets=listener_sets or UNSET,
-    )
-
-
-def on_machine(listener: Listener, gateway: Key, view: View) -> Listener:
-    """Return a listener of a Gateway; refused where its port is another's on this machine."""
-    winner = view.winner(machine_port(listener.port)) if listener.refused is None else None
-    if winner is None or winner.holder == gateway:
-        return listener
-    message = f"port {listener.port} belongs to {winner.holder}, by age or name; choose another one"
-    return listeners.refuse(listener, Problem("PortUnavailable", message))
-
-
-def _refusal(gateway: api.Gateway, options: Options) -> Problem | None:
+def _rejection(gateway: api.Gateway, options: Options) -> Problem | None:
     if (unsupported := addresses.unsupported(gateway, options)) is not None:
         return unsupported
     infrastructure = gateway.spec.infrastructure
@@ -161,15 +104,24 @@ def _refusal(gateway: api.Gateway, options: Options) -> Problem | None:
     return None
 
 
-def _resolved(gateway: Settled) -> ir.Condition:
-    unresolved = [listener for listener in gateway.listeners if listener.unresolved is not None]
-    seen = f"see the conditions of: {owners.names(unresolved)}"
-    problem = Problem("ListenersNotResolved", seen) if unresolved else None
-    return positive("ResolvedRefs", problem, gateway.draft.generation)
+def claims_of(key: Key, gateway: ValidatedGateway) -> dict[Derived, Claim]:
+    """Return what a Gateway claims: its listeners win over those of its ListenerSets."""
+    on_a_machine = Claim(precedence(gateway.created, key), key)
+    return listener_conflicts.claims_of(gateway.listeners, key, Claim(FIRST, key), on_a_machine)
 
 
-def _insecure(gateway: Settled) -> Iterator[ir.Condition]:
-    if gateway.draft.is_insecure:
-        message = "tls.frontend: AllowInsecureFallback lets clients in whatever certificate they show"
-        kind, reason = "InsecureFrontendValidationMode", "ConfigurationChanged"
-        yield ir.Condition(kind, "True", reason, message, gateway.draft.generation)
+def resolve(key: Key, options: Options, view: View) -> ResolvedGateway | None:
+    """Return a Gateway of ours among the others."""
+    found = view.get(VALIDATED, key)
+    if found is None:
+        return None
+    if not options.one_machine:
+        return ResolvedGateway(key, found.listeners, found)
+    on_machine = (listener_conflicts.on_machine(listener, key, view) for listener in found.listeners)
+    return ResolvedGateway(key, tuple(on_machine), found)
+
+
+VALIDATED: Table[ValidatedGateway] = Table("validated Gateway")
+VALIDATE = Layer(table=VALIDATED, kinds=(api.Gateway.kind,), compute=validate, claims=claims_of)
+RESOLVED: Table[ResolvedGateway] = Table("resolved Gateway")
+RESOLVE = Layer(table=RESOLVED, kinds=(api.Gateway.kind,), compute=resolve)

@@ -11,39 +11,30 @@ from typing import TYPE_CHECKING
 
 from varnish_gateway import api
 from varnish_gateway.api.gateway_networking import GROUP
-from varnish_gateway.translate.incremental.claims import rank
+from varnish_gateway.translate.incremental.index import Index
+from varnish_gateway.translate.precedence import precedence
 
 if TYPE_CHECKING:
     from varnish_gateway.api import Key
-    from varnish_gateway.translate.incremental.claims import Rank
 
 
-class ListenerSetIndex:
+class ListenerSetIndex(Index):
     def __init__(self) -> None:
-        self._gateways: dict[Key, Key] = {}
-        self._sets: dict[Key, dict[Key, Rank]] = {}
-
-    def put(self, key: Key, listener_set: api.Object | None) -> None:
-        """Index a ListenerSet that was created, changed or, with None, deleted."""
-        if (before := self._gateways.pop(key, None)) is not None:
-            del self._sets[before][key]
-            if not self._sets[before]:
-                del self._sets[before]
-        if isinstance(listener_set, api.ListenerSet) and has_gateway(listener_set):
-            gateway = self._gateways[key] = listener_set.gateway
-            self._sets.setdefault(gateway, {})[key] = rank(listener_set.created, key)
+        super().__init__(api.ListenerSet.kind, parent)
 
     def gateway_of(self, key: Key) -> Key:
         """Return the Gateway of a ListenerSet; any other key is its own."""
-        return self._gateways.get(key, key)
+        return self.owner(key) or key
 
     def of(self, gateway: Key) -> list[Key]:
         """Return the ListenerSets of a Gateway in the order of precedence: the oldest first, then by name."""
-        sets = self._sets.get(gateway)
-        return sorted(sets, key=sets.__getitem__) if sets else []
+        sets = self.members(gateway)
+        return sorted(sets, key=lambda key: precedence(sets[key].created, key))
 
 
-def has_gateway(listener_set: api.ListenerSet) -> bool:
-    """Return whether the parent is a Gateway; other kinds of parents are not ours."""
-    parent = listener_set.spec.parent_ref
-    return (parent.group, parent.kind) == (GROUP, api.Gateway.kind)
+def parent(listener_set: api.Object) -> Key | None:
+    """Return the Gateway that is the parent; other kinds of parents are not ours."""
+    if not isinstance(listener_set, api.ListenerSet):
+        return None
+    ref = listener_set.spec.parent_ref
+    return listener_set.gateway if (ref.group, ref.kind) == (GROUP, api.Gateway.kind) else None

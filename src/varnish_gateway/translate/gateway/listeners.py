@@ -1,22 +1,23 @@
-"""Judge the listeners of one Gateway, or of one ListenerSet.
+"""Validate the listeners of one Gateway, or of one ListenerSet.
 
 In:   the listeners of its spec, and ports that are not for listeners.
-Out:  Listener: what routes have to know, and the problems that become its conditions.
-Nothing here looks at other Gateways or ListenerSets: see claims.py.
+Out:  ValidatedListener: what routes need of it, and the problems that become its conditions.
+Nothing here looks at other Gateways or ListenerSets: see listener_conflicts.py.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from varnish_gateway.api.gateway_networking import RouteGroupKind, RouteNamespaces
+from varnish_gateway.api.gateway_networking import RouteGroupKind
 from varnish_gateway.ir import ListenerStatus, RouteKind, wire
 from varnish_gateway.ir.reserved import socket_name
 from varnish_gateway.translate import hostnames
 from varnish_gateway.translate.conditions import Problem, conflicted, overlapping, positive, unprogrammed
+from varnish_gateway.translate.listener import FAMILIES, ValidatedListener
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -26,75 +27,38 @@ if TYPE_CHECKING:
 
 HTTP_ROUTE = RouteGroupKind(kind="HTTPRoute")
 SERVED = ("HTTP", "HTTPS")
-NO_AUTHORITY = "NoValidCACertificate"
 OPTIONS = "gateway.varnish-software.com"
-"""TLS options of ours would begin with it; there are none."""
-_FAMILIES = {"HTTP": "cleartext", "HTTPS": "TLS"}
-"""Protocols that can share a port with others of their family only."""
-_UNSERVED = {"TLS": "TLS", "TCP": "TCP"}
-"""Protocols that we don't serve: they take nothing from those above, but could not be where another family is."""
+"""The domain of TLS options of our own; there are none."""
 
 
-class Listener(Struct, frozen=True):
-    """A listener, judged. ``unserved``: it is accepted, but has no certificate that can be used.
-
-    ``id`` is its name among all listeners of its Gateway, those of ListenerSets included.
-    """
-
-    id: str
-    name: str
-    protocol: str
-    port: int
-    hostname: str
-    kinds: tuple[RouteGroupKind, ...]
-    namespaces: RouteNamespaces
-    refused: Problem | None = None  # Accepted
-    conflict: Problem | None = None  # Conflicted
-    unresolved: Problem | None = None  # ResolvedRefs
-    unserved: Problem | None = None  # Programmed
-    scheme: Literal["http", "https"] = "http"
-
-    @property
-    def is_served(self) -> bool:
-        return self.refused is None and self.unserved is None
-
-    @property
-    def has_place(self) -> bool:
-        """Whether port and hostname are its own: also while what it refers to is away, lest another one takes them."""
-        return self.refused is None or self.refused.reason == NO_AUTHORITY
-
-    @property
-    def family(self) -> str:
-        """The protocols that can share a port with this one; "" for one that is in nobody's way."""
-        return _FAMILIES.get(self.protocol, _UNSERVED.get(self.protocol, ""))
-
-
-def judge(specs: Sequence[ListenerSpec], *, reserved_ports: Collection[int], prefix: str = "") -> tuple[Listener, ...]:
+def validate(
+    specs: Sequence[ListenerSpec], *, reserved_ports: Collection[int], prefix: str = ""
+) -> tuple[ValidatedListener, ...]:
     """Return the listeners of a Gateway or ListenerSet, each with its problems."""
     families = {port: _families(specs, port) for port in {spec.port for spec in specs}}
     twins = Counter(_identity(spec) for spec in specs)
     return tuple(
-        _judged(
+        _validated(
             spec,
             prefix + spec.name,
             _conflict(spec, families[spec.port], twins),
-            _refusal(spec, reserved_ports),
+            _rejection(spec, reserved_ports),
         )
         for spec in specs
     )
 
 
-def refuse(listener: Listener, problem: Problem) -> Listener:
-    """Return the listener refused."""
-    return structs.replace(listener, refused=problem)
+def reject(listener: ValidatedListener, problem: Problem) -> ValidatedListener:
+    """Return the listener, not accepted."""
+    return structs.replace(listener, rejected=problem)
 
 
-def conflict_with_others(listener: Listener, problem: Problem) -> Listener:
+def conflict_with_others(listener: ValidatedListener, problem: Problem) -> ValidatedListener:
     """Return the listener in conflict with one of another owner."""
-    return structs.replace(listener, refused=problem, conflict=problem)
+    return structs.replace(listener, rejected=problem, conflict=problem)
 
 
-def to_wire(listener: Listener) -> wire.Listener:
+def to_wire(listener: ValidatedListener) -> wire.Listener:
     """Return a served listener as ghost knows it. Listeners on one port share its socket."""
     return wire.Listener(
         name=listener.id,
@@ -105,17 +69,19 @@ def to_wire(listener: Listener) -> wire.Listener:
     )
 
 
-def status_of(listener: Listener, attached_routes: int, generation: int, *, overlaps: bool = False) -> ListenerStatus:
+def status_of(
+    listener: ValidatedListener, attached_routes: int, generation: int, *, overlaps: bool = False
+) -> ListenerStatus:
     """Return the status of a listener, with Programmed left open where it is served."""
     invalid = listener.conflict or (
-        Problem("Invalid", listener.refused.message) if listener.refused else listener.unserved
+        Problem("Invalid", listener.rejected.message) if listener.rejected else listener.unserved
     )
     return ListenerStatus(
         listener.name,
         tuple(RouteKind(kind.group, kind.kind) for kind in listener.kinds),
         attached_routes,
         (
-            positive("Accepted", listener.refused, generation),
+            positive("Accepted", listener.rejected, generation),
             unprogrammed(invalid, generation),
             positive("ResolvedRefs", listener.unresolved, generation),
             conflicted(listener.conflict, generation),
@@ -124,9 +90,11 @@ def status_of(listener: Listener, attached_routes: int, generation: int, *, over
     )
 
 
-def _judged(spec: ListenerSpec, listener_id: str, conflict: Problem | None, refused: Problem | None) -> Listener:
+def _validated(
+    spec: ListenerSpec, listener_id: str, conflict: Problem | None, rejected: Problem | None
+) -> ValidatedListener:
     kinds, unresolved = _kinds(spec)
-    return Listener(
+    return ValidatedListener(
         id=listener_id,
         name=spec.name,
         protocol=spec.protocol,
@@ -134,7 +102,7 @@ def _judged(spec: ListenerSpec, listener_id: str, conflict: Problem | None, refu
         hostname=hostnames.normal(spec.hostname),
         kinds=kinds,
         namespaces=spec.allowed_routes.namespaces,
-        refused=conflict or refused,
+        rejected=conflict or rejected,
         conflict=conflict,
         unresolved=unresolved,
         scheme="https" if spec.protocol == "HTTPS" else "http",
@@ -146,15 +114,15 @@ def _kinds(spec: ListenerSpec) -> tuple[tuple[RouteGroupKind, ...], Problem | No
     asked = spec.allowed_routes.kinds
     if not asked:
         return supported, None
-    strange = [f"{kind.group}/{kind.kind}" for kind in asked if kind not in supported]
+    unsupported = [f"{kind.group}/{kind.kind}" for kind in asked if kind not in supported]
     kinds = tuple(kind for kind in dict.fromkeys(asked) if kind in supported)
-    if not strange:
+    if not unsupported:
         return kinds, None
-    message = f"allowedRoutes.kinds: {', '.join(strange)} is not supported on this listener; remove it"
+    message = f"allowedRoutes.kinds: {', '.join(unsupported)} is not supported on this listener; remove it"
     return kinds, Problem("InvalidRouteKinds", message)
 
 
-def _refusal(spec: ListenerSpec, reserved_ports: Collection[int]) -> Problem | None:
+def _rejection(spec: ListenerSpec, reserved_ports: Collection[int]) -> Problem | None:
     if spec.protocol not in SERVED:
         return Problem("UnsupportedProtocol", f"the protocol {spec.protocol} is not supported; use HTTP or HTTPS")
     if spec.protocol == "HTTPS" and spec.tls is not None and (unsupported := _unsupported(spec.tls)) is not None:
@@ -168,7 +136,7 @@ def _unsupported(tls: ListenerTls) -> Problem | None:
     if tls.mode != "Terminate":
         return Problem("UnsupportedValue", f"tls.mode: {tls.mode} is not supported with HTTPS; use Terminate")
     for option in tls.options:
-        # Those of others are for others to understand.
+        # Options with another domain are for other implementations.
         if option.partition("/")[0] in (option, OPTIONS):
             return Problem("UnsupportedValue", f"tls.options: {option} is not known; remove it")
     return None
@@ -179,11 +147,11 @@ def _identity(spec: ListenerSpec) -> tuple[int, str, str]:
 
 
 def _families(specs: Sequence[ListenerSpec], port: int) -> frozenset[str]:
-    return frozenset(_FAMILIES[spec.protocol] for spec in specs if spec.port == port and spec.protocol in _FAMILIES)
+    return frozenset(FAMILIES[spec.protocol] for spec in specs if spec.port == port and spec.protocol in FAMILIES)
 
 
 def _conflict(spec: ListenerSpec, families: frozenset[str], twins: Counter[tuple[int, str, str]]) -> Problem | None:
-    if spec.protocol in _FAMILIES and len(families) > 1:
+    if spec.protocol in FAMILIES and len(families) > 1:
         return Problem("ProtocolConflict", f"other listeners on port {spec.port} speak a protocol that can't share it")
     if twins[_identity(spec)] > 1:
         return Problem(

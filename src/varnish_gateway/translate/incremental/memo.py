@@ -1,77 +1,79 @@
-"""One layer of translation: a value per object, redone when something it looked at changed.
+"""One value per object, recomputed when one of its dependencies changes.
 
-In:   the keys that changed.
+In:   the dependencies that changed.
 Out:  the values that changed, before and after.
-A change costs the values that looked at it, however many there are.
+A change costs the values that depend on it, whatever the number of values.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from varnish_gateway.translate.incremental.view import Store, View
+from varnish_gateway.api.meta import Key
+from varnish_gateway.translate.incremental.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from varnish_gateway.api import Key
+    from varnish_gateway.translate.incremental.dependency import Dependency
+    from varnish_gateway.translate.incremental.store import Store
 
 T = TypeVar("T")
 
 
-class Layer(Generic[T]):
-    """``compute`` is pure over its view, and returns None where there is no value."""
+class Memo(Generic[T]):
+    """Values for the objects of some kinds. ``compute`` is pure over its view; None means that there is no value."""
 
-    def __init__(self, kind: str, store: Store, compute: Callable[[Key, View], T | None]) -> None:
+    def __init__(self, kinds: Collection[str], store: Store, compute: Callable[[Key, View], T | None]) -> None:
         self.values: dict[Key, T] = {}
-        self._kind = kind
+        self._kinds = kinds
         self._store = store
         self._compute = compute
-        self._seen: dict[Key, set[Key]] = {}
-        # Dicts for their order, which is that of the result: the same changes give the same answer.
-        self._readers: dict[Key, dict[Key, None]] = {}
+        self._dependencies: dict[Key, set[Dependency]] = {}
+        # Dicts because they keep an order: equal changes give equal results in an equal order.
+        self._dependents: dict[Dependency, dict[Key, None]] = {}
 
-    def update(self, changed: Iterable[Key]) -> Mapping[Key, tuple[T | None, T | None]]:
-        """Redo what looked at one of the keys; return what came out differently."""
+    def update(self, changed: Iterable[Dependency]) -> Mapping[Key, tuple[T | None, T | None]]:
+        """Recompute what depends on the changes; return the values that differ."""
         differing: dict[Key, tuple[T | None, T | None]] = {}
         for key in self._stale(changed):
             before = self.values.get(key)
-            after = self._redo(key)
+            after = self._recompute(key)
             if before != after:
                 differing[key] = (before, after)
         return differing
 
-    def _stale(self, changed: Iterable[Key]) -> Iterable[Key]:
+    def _stale(self, changed: Iterable[Dependency]) -> Iterable[Key]:
         stale: dict[Key, None] = {}
-        for key in changed:
-            if key.kind == self._kind:
-                stale[key] = None
-            if readers := self._readers.get(key):
-                stale.update(readers)
+        for dependency in changed:
+            if isinstance(dependency, Key) and dependency.kind in self._kinds:
+                stale[dependency] = None
+            if dependents := self._dependents.get(dependency):
+                stale.update(dependents)
         return stale
 
-    def _redo(self, key: Key) -> T | None:
+    def _recompute(self, key: Key) -> T | None:
         view = View(self._store)
         value = self._compute(key, view)
         if value is None:
             self.values.pop(key, None)
         else:
             self.values[key] = value
-        self._remember(key, view.seen if key in self._store.objects else set())
+        self._remember(key, view.dependencies if key in self._store.objects else set())
         return value
 
-    def _remember(self, key: Key, seen: set[Key]) -> None:
-        before = self._seen.pop(key, set())
-        for gone in before - seen:
-            readers = self._readers[gone]
-            del readers[key]
-            if not readers:
-                del self._readers[gone]
-                self._store.dereference(gone)
-        for new in seen - before:
-            if new not in self._readers:
-                self._readers[new] = {}
-                self._store.reference(new)
-            self._readers[new][key] = None
-        if seen:
-            self._seen[key] = seen
+    def _remember(self, key: Key, after: set[Dependency]) -> None:
+        before = self._dependencies.pop(key, set())
+        for dependency in before - after:
+            dependents = self._dependents[dependency]
+            del dependents[key]
+            if not dependents:
+                del self._dependents[dependency]
+                self._store.dereference(dependency)
+        for dependency in after - before:
+            if dependency not in self._dependents:
+                self._dependents[dependency] = {}
+                self._store.reference(dependency)
+            self._dependents[dependency][key] = None
+        if after:
+            self._dependencies[key] = after

@@ -20,19 +20,20 @@ from varnish_gateway.translate.gateway import namespaces
 if TYPE_CHECKING:
     from varnish_gateway.api import HTTPRoute, Key
     from varnish_gateway.api.gateway_networking import ParentReference
-    from varnish_gateway.translate.gateway.listeners import Listener
-    from varnish_gateway.translate.incremental.view import Parent, View
+    from varnish_gateway.translate.gateway.route_parents import RouteParent
+    from varnish_gateway.translate.incremental.view import View
+    from varnish_gateway.translate.listener import ValidatedListener
 
 
 class Attached(Struct, frozen=True):
     """A listener that takes the route, whose it is, and those hostnames of the route that meet its own."""
 
     owner: Key
-    listener: Listener
+    listener: ValidatedListener
     hostnames: tuple[str, ...]
 
 
-def attach(route: HTTPRoute, ref: ParentReference, parent: Parent, view: View) -> tuple[Attached, ...] | Problem:
+def attach(route: HTTPRoute, ref: ParentReference, parent: RouteParent, view: View) -> tuple[Attached, ...] | Problem:
     """Return where a parentRef attaches a route, or why it doesn't.
 
     A Gateway stands for its own listeners only, not for those of its ListenerSets.
@@ -62,7 +63,7 @@ def attach(route: HTTPRoute, ref: ParentReference, parent: Parent, view: View) -
     return attached
 
 
-def _allows(listener: Listener, parent: Parent, route: HTTPRoute, view: View) -> bool:
+def _allows(listener: ValidatedListener, parent: RouteParent, route: HTTPRoute, view: View) -> bool:
     return any(kind.group == GROUP and kind.kind == route.kind for kind in listener.kinds) and namespaces.allowed(
         listener.namespaces, owner=parent.key.namespace, guest=route.metadata.namespace, view=view
     )
@@ -75,7 +76,7 @@ def _asked(ref: ParentReference) -> str:
     return " ".join(asked) or "at all"
 
 
-def _refusal(named: list[Listener], route: HTTPRoute) -> str:
+def _refusal(named: list[ValidatedListener], route: HTTPRoute) -> str:
     forbidden = f"allowedRoutes permits no {route.kind} from namespace {route.metadata.namespace}"
-    whys = (listener.refused.message if listener.refused and not listener.kinds else forbidden for listener in named)
+    whys = (listener.rejected.message if listener.rejected and not listener.kinds else forbidden for listener in named)
     return listed([f"listener {listener.name}: {why}" for listener, why in zip(named, whys, strict=True)])

@@ -14,7 +14,7 @@ from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem, listed
-from varnish_gateway.translate.grants import Owner, granted
+from varnish_gateway.translate.grants import Referrer, granted
 
 if TYPE_CHECKING:
     from varnish_gateway.api.core import ServicePort
@@ -33,7 +33,7 @@ def resolve(ref: BackendRef, *, route_namespace: str, allow_external_name: bool,
         )
     namespace = ref.namespace or route_namespace
     target = Key("Service", namespace, ref.name)
-    if namespace != route_namespace and not granted(Owner("HTTPRoute", route_namespace), target, view):
+    if namespace != route_namespace and not granted(Referrer("HTTPRoute", route_namespace), target, view):
         return Problem(
             "RefNotPermitted",
             f"no ReferenceGrant in namespace {namespace} lets HTTPRoutes of {route_namespace} use Service {ref.name}",

@@ -1,7 +1,7 @@
 """Translate one HTTPRoute, alone.
 
 In:   its key and a view.
-Out:  Translated: a wire.Route for each Gateway that takes it, the listeners that count it,
+Out:  TranslatedRoute: a wire.Route for each Gateway that takes it, the listeners that count it,
       and its status. None where no Gateway of ours, nor a ListenerSet of one, is its parent.
 """
 
@@ -16,6 +16,9 @@ from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import GROUP
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem, listed, partially_invalid, positive, summary
+from varnish_gateway.translate.gateway.route_parents import PARENTS
+from varnish_gateway.translate.incremental.dependency import Table
+from varnish_gateway.translate.layers import Layer
 from varnish_gateway.translate.route.attachment import Attached, attach
 from varnish_gateway.translate.route.rules import Rules, translate_rules
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from varnish_gateway.translate.incremental.view import View
     from varnish_gateway.translate.options import Options
 
-PARENTS: Mapping[tuple[str, str], type[api.Object]] = {
+PARENT_KINDS: Mapping[tuple[str, str], type[api.Object]] = {
     (GROUP, kind.kind): kind for kind in (api.Gateway, api.ListenerSet)
 }
 TOO_LARGE = wire.Rule(matches=(wire.Match(path=wire.PathMatch(type="regex", value=".*")),), status=500)
@@ -37,7 +40,7 @@ _encode = json.Encoder().encode
 Answer = tuple[Attached, ...] | Problem
 
 
-class Translated(Struct, frozen=True):
+class TranslatedRoute(Struct, frozen=True):
     """``attached`` names the listeners that count the route as theirs, each with its Gateway or ListenerSet."""
 
     routes: dict[Key, wire.Route]
@@ -45,7 +48,7 @@ class Translated(Struct, frozen=True):
     status: ir.RouteStatus
 
 
-class Parent(Struct, frozen=True):
+class AnsweredRef(Struct, frozen=True):
     """A parentRef that is ours to answer, and the answer."""
 
     ref: ParentReference
@@ -53,7 +56,7 @@ class Parent(Struct, frozen=True):
     answer: Answer
 
 
-def translate_route(key: Key, options: Options, view: View) -> Translated | None:
+def translate_route(key: Key, options: Options, view: View) -> TranslatedRoute | None:
     """Return what a route comes to."""
     route = view.find(api.HTTPRoute, key.namespace, key.name)
     if route is None:
@@ -66,7 +69,7 @@ def translate_route(key: Key, options: Options, view: View) -> Translated | None
         options.route_limit, translate_rules(route, allow_external_name=options.allow_external_name, view=view)
     )
     taken = _taken(parents)
-    return Translated(
+    return TranslatedRoute(
         routes={gateway: found for gateway, by in taken.items() if (found := _route(route, rules, by)) is not None},
         attached=frozenset(_counted(taken) if rules.rejection is None else ()),
         status=ir.RouteStatus(tuple(_status(route, parent, rules, options.controller) for parent in parents)),
@@ -81,21 +84,21 @@ def _within(limit: int | None, rules: Rules) -> Rules:
     return structs.replace(rules, rules=(TOO_LARGE,), invalid=(Problem("UnsupportedValue", message),))
 
 
-def _parent(ref: ParentReference, route: api.HTTPRoute, options: Options, view: View) -> Parent | None:
+def _parent(ref: ParentReference, route: api.HTTPRoute, options: Options, view: View) -> AnsweredRef | None:
     """Return a parentRef with its answer, or None where it is not for us to answer."""
-    kind = PARENTS.get((ref.group, ref.kind))
+    kind = PARENT_KINDS.get((ref.group, ref.kind))
     if kind is None:
         return None
     key = Key(ref.kind, ref.namespace or route.metadata.namespace, ref.name)
-    if (parent := view.parent(key)) is not None:
-        return Parent(ref, parent.gateway, attach(route, ref, parent, view))
+    if (parent := view.get(PARENTS, key)) is not None:
+        return AnsweredRef(ref, parent.gateway, attach(route, ref, parent, view))
     # Elsewhere a Gateway that we can't see may be another controller's; on one machine there is no other.
     if options.one_machine and view.find(kind, key.namespace, key.name) is None:
-        return Parent(ref, key, Problem("NoMatchingParent", f"{key} does not exist"))
+        return AnsweredRef(ref, key, Problem("NoMatchingParent", f"{key} does not exist"))
     return None
 
 
-def _taken(parents: Sequence[Parent]) -> dict[Key, dict[str, Attached]]:
+def _taken(parents: Sequence[AnsweredRef]) -> dict[Key, dict[str, Attached]]:
     """Return the listeners that take the route, by Gateway and id: several parentRefs can name one."""
     taken: dict[Key, dict[str, Attached]] = {}
     for parent in parents:
@@ -123,7 +126,7 @@ def _route(route: api.HTTPRoute, rules: Rules, taken: Mapping[str, Attached]) ->
     )
 
 
-def _status(route: api.HTTPRoute, parent: Parent, rules: Rules, controller: str) -> ir.ParentStatus:
+def _status(route: api.HTTPRoute, parent: AnsweredRef, rules: Rules, controller: str) -> ir.ParentStatus:
     generation = route.metadata.generation
     return ir.ParentStatus(_echo(parent.ref), controller, tuple(_conditions(parent.answer, rules, generation)))
 
@@ -153,3 +156,26 @@ def _echo(ref: ParentReference) -> ir.ParentRef:
         UNSET if ref.section_name is None else ref.section_name,
         UNSET if ref.port is None else ref.port,
     )
+
+
+def publish(delta: ir.Delta, key: Key, before: TranslatedRoute | None, after: TranslatedRoute | None) -> None:
+    """Add the route to the delta of every Gateway where it changed; None where it is not attached any more."""
+    was, now = (found.routes if found else {} for found in (before, after))
+    for gateway in {**was, **now}:
+        route = now.get(gateway)
+        if route == was.get(gateway):
+            continue
+        changes = delta.gateways.setdefault(gateway, ir.GatewayDelta())
+        if changes is not None:  # a Gateway that is deleted takes its routes with it
+            changes.routes[key] = route
+
+
+ROUTES: Table[TranslatedRoute] = Table("translated HTTPRoute")
+LAYER = Layer(
+    table=ROUTES,
+    kinds=(api.HTTPRoute.kind,),
+    compute=translate_route,
+    status=lambda found: found.status,
+    counted=lambda found: found.attached,
+    publish=publish,
+)

@@ -1,9 +1,8 @@
 """Resolve a listener's certificateRefs.
 
-In:   the tls of a listener, who owns the listener (a Gateway or another object with listeners),
-      and the view.
+In:   the tls of a listener, the referrer (the Gateway or ListenerSet with the listener), and the view.
 Out:  Certified: the files of the certificates that can be served, and what is wrong with the others.
-Nothing about another namespace is told without a grant.
+Without a grant, no message reveals anything about another namespace.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.api.core import TLS_TYPE
 from varnish_gateway.translate.conditions import Problem
-from varnish_gateway.translate.grants import Owner, granted
+from varnish_gateway.translate.grants import Referrer, granted
 from varnish_gateway.translate.tls import pem
 
 if TYPE_CHECKING:
@@ -29,37 +28,37 @@ class Certified(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
-def resolve(tls: ListenerTls | None, owner: Owner, view: View) -> Certified:
+def resolve(tls: ListenerTls | None, referrer: Referrer, view: View) -> Certified:
     """Return the certificates of a listener."""
     refs = tls.certificate_refs if tls else ()
     if not refs:
         return Certified(problems=(_invalid("tls.certificateRefs names no certificate; name a Secret"),))
-    found = [_resolve(ref, owner, view) for ref in refs]
+    found = [_resolve(ref, referrer, view) for ref in refs]
     return Certified(
         tuple(dict.fromkeys(one for one in found if isinstance(one, pem.File))),
         tuple(one for one in found if isinstance(one, Problem)),
     )
 
 
-def not_permitted(owner: Owner, target: Key) -> Problem:
-    """Return what is said where a grant is missing."""
-    allowed = f"{owner.kind}s of {owner.namespace} use {target.kind} {target.name}"
+def not_permitted(referrer: Referrer, target: Key) -> Problem:
+    """Return the problem of a missing grant."""
+    allowed = f"{referrer.kind}s of {referrer.namespace} use {target.kind} {target.name}"
     return Problem("RefNotPermitted", f"no ReferenceGrant in namespace {target.namespace} lets {allowed}")
 
 
-def _resolve(ref: ObjectReference, owner: Owner, view: View) -> pem.File | Problem:
+def _resolve(ref: ObjectReference, referrer: Referrer, view: View) -> pem.File | Problem:
     if (ref.group, ref.kind) != ("", api.Secret.kind):
         return _invalid(f"certificateRef {ref.name}: {ref.group or 'core'}/{ref.kind} is not supported; use a Secret")
-    target = Key(api.Secret.kind, ref.namespace or owner.namespace, ref.name)
-    if target.namespace != owner.namespace and not granted(owner, target, view):
-        return not_permitted(owner, target)
-    judged = view.judged(api.Secret, target.namespace, target.name, _judge)
-    if judged is None:
+    target = Key(api.Secret.kind, ref.namespace or referrer.namespace, ref.name)
+    if target.namespace != referrer.namespace and not granted(referrer, target, view):
+        return not_permitted(referrer, target)
+    validated = view.validated(api.Secret, target.namespace, target.name, _validate)
+    if validated is None:
         return _invalid(f"{target} of the type {TLS_TYPE} does not exist")
-    return judged if isinstance(judged, pem.File) else _invalid(f"{target}: {judged}")
+    return validated if isinstance(validated, pem.File) else _invalid(f"{target}: {validated}")
 
 
-def _judge(secret: api.Secret) -> pem.File | str:
+def _validate(secret: api.Secret) -> pem.File | str:
     if secret.type != TLS_TYPE:
         return f"its type is {secret.type}, not {TLS_TYPE}"
     chain, key = secret.value("tls.crt"), secret.value("tls.key")

@@ -1,8 +1,8 @@
-"""Resolve what clients have to show: spec.tls.frontend of a Gateway.
+"""Resolve the validation of client certificates: spec.tls.frontend of a Gateway.
 
-In:   the validation that holds for a port, the Gateway as the owner of its references, the view.
-Out:  Clients: the authorities, and what is wrong with the references. Without any authority
-      that can be used there is no file: whoever asked for validation is not served without it.
+In:   the validation that holds for a port, the Gateway as the referrer, the view.
+Out:  Clients: the authorities, and what is wrong with the references. Without a valid authority
+      there is no file, and the port is not served: it must not be open without validation.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from msgspec import Struct
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.translate.conditions import Problem, joined
-from varnish_gateway.translate.gateway.listeners import NO_AUTHORITY
-from varnish_gateway.translate.grants import Owner, granted
+from varnish_gateway.translate.grants import Referrer, granted
+from varnish_gateway.translate.listener import NO_AUTHORITY
 from varnish_gateway.translate.tls import pem
 from varnish_gateway.translate.tls.blocks import AUTHORITY_BYTES
 from varnish_gateway.translate.tls.certificates import not_permitted
@@ -29,23 +29,23 @@ KEY = "ca.crt"
 
 
 class Clients(Struct, frozen=True):
-    """``insecure``: everybody is let in, whatever they show."""
+    """``insecure``: every client is accepted, with any certificate or none."""
 
     file: pem.File | None
     insecure: bool
     problems: tuple[Problem, ...] = ()
 
     @property
-    def refused(self) -> Problem | None:
+    def rejected(self) -> Problem | None:
         """Why no listener of the port can be accepted."""
         return None if self.file else Problem(NO_AUTHORITY, joined(self.problems))
 
 
-def resolve(validation: FrontendValidation | None, owner: Owner, view: View) -> Clients | None:
-    """Return what clients have to show; None where that is nothing."""
+def resolve(validation: FrontendValidation | None, referrer: Referrer, view: View) -> Clients | None:
+    """Return how clients are validated; None where they are not."""
     if validation is None:
         return None
-    found = [_resolve(ref, owner, view) for ref in validation.ca_certificate_refs]
+    found = [_resolve(ref, referrer, view) for ref in validation.ca_certificate_refs]
     problems = [one for one in found if isinstance(one, Problem)]
     text = b"".join(dict.fromkeys(one for one in found if isinstance(one, bytes)))
     if not found:
@@ -58,26 +58,26 @@ def resolve(validation: FrontendValidation | None, owner: Owner, view: View) -> 
 
 
 def is_insecure(frontend: Frontend) -> bool:
-    """Return whether clients are let in somewhere whatever they show."""
+    """Return whether some port accepts clients that fail validation."""
     asked = (frontend.default, *(one.tls for one in frontend.per_port))
     return any(tls.validation is not None and tls.validation.mode == INSECURE for tls in asked)
 
 
-def _resolve(ref: ObjectReference, owner: Owner, view: View) -> bytes | Problem:
+def _resolve(ref: ObjectReference, referrer: Referrer, view: View) -> bytes | Problem:
     if (ref.group, ref.kind) != ("", api.ConfigMap.kind):
         kind = f"{ref.group or 'core'}/{ref.kind}"
         message = f"caCertificateRef {ref.name}: {kind} is not supported; use a ConfigMap"
         return Problem("InvalidCACertificateKind", message)
-    target = Key(api.ConfigMap.kind, ref.namespace or owner.namespace, ref.name)
-    if target.namespace != owner.namespace and not granted(owner, target, view):
-        return not_permitted(owner, target)
-    judged = view.judged(api.ConfigMap, target.namespace, target.name, _judge)
-    if judged is None:
+    target = Key(api.ConfigMap.kind, ref.namespace or referrer.namespace, ref.name)
+    if target.namespace != referrer.namespace and not granted(referrer, target, view):
+        return not_permitted(referrer, target)
+    validated = view.validated(api.ConfigMap, target.namespace, target.name, _validate)
+    if validated is None:
         return _invalid(f"{target} does not exist")
-    return judged if isinstance(judged, bytes) else _invalid(f"{target}: {judged}")
+    return validated if isinstance(validated, bytes) else _invalid(f"{target}: {validated}")
 
 
-def _judge(config_map: api.ConfigMap) -> bytes | str:
+def _validate(config_map: api.ConfigMap) -> bytes | str:
     text = config_map.data.get(KEY)
     return f"it has no key {KEY}" if text is None else pem.authorities(text)
 

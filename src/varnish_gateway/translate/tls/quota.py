@@ -1,69 +1,56 @@
-"""Whether the certificates of ListenerSets have room in the one object that carries all of a Gateway's.
+"""The quota of certificates: all files of a Gateway travel in one object of limited size.
 
-In:   Gateways and ListenerSets by themselves, with the files that they ask for.
-Out:  the listeners for which there is no room: the Gateway's own have it first, then those of
-      older ListenerSets, then those that come first by namespace/name.
-A change costs the ListenerSets of its Gateway that have certificates.
+In:   the limit in bytes, and files in the order in which they count.
+Out:  whether each file fits.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from varnish_gateway.api import Key
-from varnish_gateway.translate.tls.termination import Room
+from varnish_gateway.translate import hostnames
+from varnish_gateway.translate.incremental.dependency import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from varnish_gateway.translate.gateway.gateways import Draft
-    from varnish_gateway.translate.gateway.listener_set_index import ListenerSetIndex
-    from varnish_gateway.translate.gateway.listener_sets import SetDraft
+    from varnish_gateway.api import Key
+    from varnish_gateway.translate.listener import ValidatedListener
+    from varnish_gateway.translate.tls.material import Material
+    from varnish_gateway.translate.tls.pem import File
 
-NOBODY: frozenset[str] = frozenset()
+ENTRY_BYTES = 60
+"""The size of an entry of tls.json for a certificate and one of its names, without the name."""
 
-
-class Rooms:
-    """``crowded`` are the ids of listeners without room, by ListenerSet. Without a limit nobody is."""
-
-    def __init__(self, limit: int | None, listener_sets: ListenerSetIndex) -> None:
-        self.crowded: dict[Key, frozenset[str]] = {}
-        self._limit = limit
-        self._listener_sets = listener_sets
-        self._touched: dict[Key, None] = {}
-
-    def touch(self, gateway: Key) -> None:
-        """Note that a Gateway by itself is another one."""
-        self._touched[gateway] = None
-
-    def put(self, key: Key, before: SetDraft | None, after: SetDraft | None) -> None:
-        """Take in a ListenerSet."""
-        certified = [draft for draft in (before, after) if draft is not None and draft.material.certificates]
-        self._touched.update(dict.fromkeys(draft.gateway for draft in certified))
-        if after not in certified:
-            self.crowded.pop(key, None)
-
-    def settle(self, drafts: Mapping[Key, Draft], set_drafts: Mapping[Key, SetDraft]) -> Iterable[Key]:
-        """Give out the room anew where something changed; return the places of ListenerSets that have it otherwise."""
-        touched, self._touched = self._touched, {}
-        changed: dict[Key, None] = {}
-        for gateway in touched if self._limit is not None else ():
-            in_order = {key: set_drafts[key] for key in self._listener_sets.of(gateway) if key in set_drafts}
-            sets = {key: draft for key, draft in in_order.items() if draft.material.certificates}
-            found = _without_room(drafts.get(gateway), sets, Room(self._limit)) if sets else {}
-            for key in sets:
-                if found.get(key, NOBODY) != self.crowded.get(key, NOBODY):
-                    changed[place(key)] = None
-                    self.crowded[key] = found.get(key, NOBODY)
-        return changed
+OVER_QUOTA: Table[Mapping[Key, frozenset[str]]] = Table("listeners over quota")
+"""By Gateway: the ids of listeners by ListenerSet. See gateway/over_quota.py."""
 
 
-def place(key: Key) -> Key:
-    """Return the key under which a ListenerSet's room is looked up."""
-    return Key("room of a ListenerSet", key.namespace, key.name)
+class Quota:
+    """What is left of the limit. Without a limit everything fits."""
 
+    def __init__(self, limit: int | None) -> None:
+        self._left = limit
+        self._charged: set[str] = set()
 
-def _without_room(gateway: Draft | None, sets: Mapping[Key, SetDraft], room: Room) -> dict[Key, frozenset[str]]:
-    if gateway is not None:
-        room.fill(gateway.listeners, gateway.material)
-    return {key: room.fill(draft.listeners, draft.material) for key, draft in sets.items()}
+    def charge_all(self, listeners: Iterable[ValidatedListener], material: Material) -> frozenset[str]:
+        """Charge the files of listeners; return the ids of the listeners with a file that does not fit."""
+        over_quota = set()
+        for listener in listeners:
+            clients = material.clients.get(listener.port)
+            for file in material.certificates.get(listener.id, ()):
+                if not self.charge(file, clients.file if clients else None, listener.hostname):
+                    over_quota.add(listener.id)
+        return frozenset(over_quota)
+
+    def charge(self, file: File, authorities: File | None, hostname: str) -> bool:
+        """Charge a certificate and the authorities of its port, each file once; return whether they fit."""
+        new = {each.name: len(each.text) for each in (file, authorities) if each and each.name not in self._charged}
+        if self._left is not None:
+            names = {hostname, *(host for host in file.hosts if hostnames.covers(hostname, host))}
+            left = self._left - sum(new.values()) - sum(ENTRY_BYTES + len(name) for name in names)
+            if left < 0:
+                return False
+            self._left = left
+        self._charged.update(new)
+        return True

@@ -1,19 +1,26 @@
-from support.builders.objects import VARNISH_API, obj, view_of
+from support.builders.objects import VARNISH_API, gateway, obj, view_of
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
-from varnish_gateway.translate.gateway.gateway_class import CLUSTER_FEATURES, FEATURES, Class, translate_class
+from varnish_gateway.translate.gateway.gateway_class import (
+    ASSUMED,
+    CLUSTER_FEATURES,
+    FEATURES,
+    TranslatedClass,
+    class_of,
+    translate_class,
+)
 from varnish_gateway.translate.options import CONTROLLER, Options
 
 PARAMETERS = obj("GatewayClassParameters", "p", group=VARNISH_API, spec={"varnishdExtraArgs": ["-p", "a=b"]})
 
 
-def ask(*objects: api.Object, controller: str = CONTROLLER, ref: dict | None = None) -> Class | None:
+def ask(*objects: api.Object, controller: str = CONTROLLER, ref: dict | None = None) -> TranslatedClass | None:
     spec = {"controllerName": controller} | ({"parametersRef": ref} if ref else {})
     asked = obj("GatewayClass", "varnish", metadata={"generation": 4}, spec=spec)
     return translate_class(Key("GatewayClass", "", "varnish"), Options(), view_of(asked, *objects))
 
 
-def accepted(of: Class | None) -> ir.Condition:
+def accepted(of: TranslatedClass | None) -> ir.Condition:
     (condition,) = of.status.conditions
     return condition
 
@@ -75,3 +82,11 @@ def test_parameters_that_can_not_be_had():
         assert (accepted(got).status, accepted(got).reason) == ("False", "InvalidParameters")
         assert got.configured.parameters is None
         assert isinstance(got.configured.user_vcl, ir.UserVclUnavailable)
+
+
+def test_class_is_assumed_only_while_there_is_no_gateway_class():
+    options = Options(assume_class=True)
+    assert class_of(gateway(), options, view_of()) is ASSUMED
+    assert class_of(gateway(), Options(), view_of()) is None
+    assert class_of(gateway(gatewayClassName="nginx"), options, view_of()) is None
+    assert class_of(gateway(), options, view_of(obj("GatewayClass", "a", spec={"controllerName": "x"}))) is None

@@ -4,34 +4,35 @@ from msgspec import structs
 from support.builders.objects import gateway
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem
-from varnish_gateway.translate.gateway.listeners import HTTP_ROUTE, Listener, judge, refuse, status_of, to_wire
+from varnish_gateway.translate.gateway.listeners import HTTP_ROUTE, reject, status_of, to_wire, validate
+from varnish_gateway.translate.listener import ValidatedListener
 
 
-def judged(*specs: dict) -> tuple[Listener, ...]:
+def validated(*specs: dict) -> tuple[ValidatedListener, ...]:
     wanted = [{"name": f"l{number}", "port": 80, "protocol": "HTTP"} | spec for number, spec in enumerate(specs)]
-    return judge(gateway("gw", *wanted).spec.listeners, reserved_ports={1969})
+    return validate(gateway("gw", *wanted).spec.listeners, reserved_ports={1969})
 
 
-def reasons(listeners: tuple[Listener, ...]) -> list[str | None]:
-    return [listener.refused and listener.refused.reason for listener in listeners]
+def reasons(listeners: tuple[ValidatedListener, ...]) -> list[str | None]:
+    return [listener.rejected and listener.rejected.reason for listener in listeners]
 
 
 def test_a_plain_listener():
-    (listener,) = judged({"hostname": "A.example.com"})
-    assert (listener.hostname, listener.kinds, listener.refused) == ("a.example.com", (HTTP_ROUTE,), None)
+    (listener,) = validated({"hostname": "A.example.com"})
+    assert (listener.hostname, listener.kinds, listener.rejected) == ("a.example.com", (HTTP_ROUTE,), None)
     assert to_wire(listener) == wire.Listener(name="l0", socket="http-80", port=80, hostname="a.example.com")
 
 
 @pytest.mark.parametrize("protocol", ["TLS", "TCP", "UDP", "example.com/own"])
 def test_protocols_that_are_not_served(protocol: str):
-    (listener,) = judged({"protocol": protocol})
-    assert listener.refused.reason == "UnsupportedProtocol"
+    (listener,) = validated({"protocol": protocol})
+    assert listener.rejected.reason == "UnsupportedProtocol"
     assert listener.kinds == ()
 
 
 def test_https_has_sockets_of_its_own():
-    (listener,) = judged({"protocol": "HTTPS", "port": 443})
-    assert (listener.kinds, listener.refused) == ((HTTP_ROUTE,), None)
+    (listener,) = validated({"protocol": "HTTPS", "port": 443})
+    assert (listener.kinds, listener.rejected) == ((HTTP_ROUTE,), None)
     assert to_wire(listener) == wire.Listener(name="l0", socket="https-443", port=443, scheme="https")
 
 
@@ -44,46 +45,46 @@ def test_https_has_sockets_of_its_own():
     ],
 )
 def test_tls_that_we_can_not_do_is_refused(tls, told):
-    (listener,) = judged({"protocol": "HTTPS", "tls": tls})
-    assert listener.refused.reason == "UnsupportedValue"
-    assert told in listener.refused.message
+    (listener,) = validated({"protocol": "HTTPS", "tls": tls})
+    assert listener.rejected.reason == "UnsupportedValue"
+    assert told in listener.rejected.message
 
 
 def test_options_of_others_are_passed_over():
-    (listener,) = judged({"protocol": "HTTPS", "tls": {"options": {"example.com/ciphers": "x"}}})
-    assert listener.refused is None
+    (listener,) = validated({"protocol": "HTTPS", "tls": {"options": {"example.com/ciphers": "x"}}})
+    assert listener.rejected is None
 
 
 def test_a_port_of_our_own():
-    assert reasons(judged({"port": 1969}, {"port": 1970})) == ["PortUnavailable", None]
+    assert reasons(validated({"port": 1969}, {"port": 1970})) == ["PortUnavailable", None]
 
 
 def test_listeners_that_can_not_be_told_apart_all_lose():
-    listeners = judged({"hostname": "a.example.com"}, {"hostname": "A.example.com"}, {}, {"port": 81})
+    listeners = validated({"hostname": "a.example.com"}, {"hostname": "A.example.com"}, {}, {"port": 81})
     assert reasons(listeners) == ["HostnameConflict", "HostnameConflict", None, None]
-    assert listeners[0].conflict == listeners[0].refused
+    assert listeners[0].conflict == listeners[0].rejected
 
 
 def test_protocols_that_can_not_share_a_port():
-    listeners = judged({}, {"protocol": "HTTPS"}, {"port": 81})
+    listeners = validated({}, {"protocol": "HTTPS"}, {"port": 81})
     assert reasons(listeners) == ["ProtocolConflict", "ProtocolConflict", None]
 
 
 @pytest.mark.parametrize("served", ["HTTP", "HTTPS"])
 @pytest.mark.parametrize("protocol", ["TLS", "TCP", "UDP"])
 def test_a_protocol_that_is_not_served_takes_no_port_from_others(served: str, protocol: str):
-    listeners = judged({"protocol": served}, {"protocol": protocol})
+    listeners = validated({"protocol": served}, {"protocol": protocol})
     assert reasons(listeners) == [None, "UnsupportedProtocol"]
     assert [listener.conflict for listener in listeners] == [None, None]
 
 
 def test_tcp_is_not_served_and_so_takes_no_port():
-    assert reasons(judged({}, {"protocol": "TCP"})) == [None, "UnsupportedProtocol"]
+    assert reasons(validated({}, {"protocol": "TCP"})) == [None, "UnsupportedProtocol"]
 
 
 def test_route_kinds():
     ours, strange = {"kind": "HTTPRoute"}, {"kind": "GRPCRoute"}
-    fine, mixed, none = judged(
+    fine, mixed, none = validated(
         *(
             {"port": port, "allowedRoutes": {"kinds": kinds}}
             for port, kinds in ((1, [ours]), (2, [ours, strange]), (3, [strange]))
@@ -95,7 +96,7 @@ def test_route_kinds():
 
 
 def test_the_status_leaves_programmed_open_where_it_is_served():
-    (listener,) = judged({})
+    (listener,) = validated({})
     status = status_of(listener, 3, 7)
     assert status.attached_routes == 3
     assert [(each.type, each.status) for each in status.conditions] == [
@@ -108,7 +109,7 @@ def test_the_status_leaves_programmed_open_where_it_is_served():
 
 
 def test_an_accepted_listener_without_a_certificate_is_not_programmed():
-    listener = structs.replace(judged({})[0], unserved=Problem("Invalid", "none"))
+    listener = structs.replace(validated({})[0], unserved=Problem("Invalid", "none"))
     assert not listener.is_served
     status = status_of(listener, 0, 1)
     assert [(each.status, each.reason) for each in status.conditions[:2]] == [
@@ -118,7 +119,7 @@ def test_an_accepted_listener_without_a_certificate_is_not_programmed():
 
 
 def test_a_refused_listener_is_not_programmed():
-    status = status_of(refuse(judged({})[0], Problem("PortUnavailable", "taken")), 0, 1)
+    status = status_of(reject(validated({})[0], Problem("PortUnavailable", "taken")), 0, 1)
     assert [(each.status, each.reason) for each in status.conditions[:2]] == [
         ("False", "PortUnavailable"),
         ("False", "Invalid"),

@@ -4,7 +4,7 @@ from support.builders.objects import obj, view_of
 from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import RouteNamespaces
 from varnish_gateway.api.meta import LabelSelector, SelectorRequirement
-from varnish_gateway.translate.gateway.namespaces import allowed, selects
+from varnish_gateway.translate.gateway.namespaces import allowed, labels_of, selects
 
 
 def choose(source: str, selector: LabelSelector | None = None) -> RouteNamespaces:
@@ -22,10 +22,10 @@ def test_where_routes_may_come_from(source: str, route: str, wanted: bool):
 def test_labels_are_looked_up_and_remembered_only_for_a_selector():
     view = view_of(obj("Namespace", "team", group="", metadata={"labels": {"tier": "web"}}))
     assert allowed(choose("All"), owner="a", guest="team", view=view)
-    assert view.seen == set()
+    assert view.dependencies == set()
     selector = LabelSelector(match_labels={"tier": "web"})
     assert allowed(choose("Selector", selector), owner="a", guest="team", view=view)
-    assert view.seen == {Key("Namespace", "", "team")}
+    assert view.dependencies == {Key("Namespace", "", "team")}
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,9 @@ def test_everything_must_hold():
     assert selects(selector, {"a": "1", "b": "2"})
     assert not selects(selector, {"a": "1"})
     assert not selects(selector, {"b": "2"})
+
+
+def test_namespace_always_has_its_name_as_a_label():
+    view = view_of(obj("Namespace", "team", group="", metadata={"labels": {"a": "b"}}))
+    assert labels_of("team", view) == {"a": "b", "kubernetes.io/metadata.name": "team"}
+    assert labels_of("bare", view) == {"kubernetes.io/metadata.name": "bare"}

@@ -48,7 +48,7 @@ def test_user_vcl_that_can_not_be_had():
     missing = read(obj("GatewayClassParameters", "p", group=VARNISH_API, spec=REF), view)
     assert isinstance(missing.user_vcl, ir.UserVclUnavailable)
     assert missing.problem.reason == "InvalidParameters"
-    assert Key("ConfigMap", "team", "vcl") in view.seen
+    assert Key("ConfigMap", "team", "vcl") in view.dependencies
     assert "no key user.vcl" in ask(vcl(), **REF).problem.message
 
 

@@ -1,8 +1,11 @@
 import pytest
 
-from support.builders.objects import gateway, keyed, route, view_of
-from varnish_gateway.translate import Translator
+from support.builders.objects import gateway, route, view_of
+from varnish_gateway import api
 from varnish_gateway.translate.conditions import Problem
+from varnish_gateway.translate.gateway.listeners import validate
+from varnish_gateway.translate.gateway.route_parents import RouteParent
+from varnish_gateway.translate.options import RESERVED_PORTS
 from varnish_gateway.translate.route.attachment import attach
 
 ONE = {"name": "one", "port": 80, "protocol": "HTTP", "hostname": "a.example.com"}
@@ -11,11 +14,10 @@ TWO = {"name": "two", "port": 81, "protocol": "HTTP"}
 
 def ask(*listeners: dict, namespace: str = "default", hostnames: tuple[str, ...] = (), **ref) -> dict | str:
     """Return the hostnames by listener, or the reason of the refusal."""
-    translator = Translator(assume_class=True)
-    translator.update(keyed(gateway("gw", *listeners)))
-    ((_, settled),) = translator._settled.values.items()
+    gw = gateway("gw", *listeners)
+    parent = RouteParent(api.key_of(gw), api.key_of(gw), validate(gw.spec.listeners, reserved_ports=RESERVED_PORTS))
     asking = route(namespace=namespace, hostnames=hostnames, parentRefs=[{"name": "gw"} | ref])
-    answer = attach(asking, asking.spec.parent_refs[0], settled, view_of())
+    answer = attach(asking, asking.spec.parent_refs[0], parent, view_of())
     return answer.reason if isinstance(answer, Problem) else {by.listener.name: by.hostnames for by in answer}
 
 

@@ -40,13 +40,13 @@ def test_another_namespace_needs_a_grant():
 def test_nothing_is_told_about_another_namespace_without_a_grant():
     view = view_of()
     assert reason(ask(view, namespace="team")) == "RefNotPermitted"
-    assert Key("Service", "team", "web") not in view.seen
+    assert Key("Service", "team", "web") not in view.dependencies
 
 
 def test_the_own_namespace_needs_no_grant_also_when_it_is_named():
     view = view_of(service())
     assert isinstance(ask(view, namespace="default"), wire.Backend)
-    assert view.seen == {Key("Service", "default", "web")}
+    assert view.dependencies == {Key("Service", "default", "web")}
 
 
 @pytest.mark.parametrize(

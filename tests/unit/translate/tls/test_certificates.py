@@ -10,12 +10,13 @@ from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import ListenerTls, ObjectReference
 from varnish_gateway.decoding import decode
-from varnish_gateway.translate.grants import Owner
-from varnish_gateway.translate.incremental.view import Store, View
-from varnish_gateway.translate.tls import certificates, pem
+from varnish_gateway.translate.grants import Referrer
+from varnish_gateway.translate.incremental.store import Store
+from varnish_gateway.translate.incremental.view import View
+from varnish_gateway.translate.tls import pem
 from varnish_gateway.translate.tls.certificates import Certified, resolve
 
-GATEWAY = Owner("Gateway", "default")
+GATEWAY = Referrer("Gateway", "default")
 
 
 def asked(*names: str, **fields) -> ListenerTls:
@@ -40,7 +41,7 @@ def test_a_certificate_that_is_there_is_served_beside_one_that_is_not():
     assert len(found.files) == 1
     assert told(found) == ["InvalidCertificateRef"]
     assert "Secret default/missing of the type kubernetes.io/tls does not exist" in found.problems[0].message
-    assert Key("Secret", "default", "missing") in view.seen
+    assert Key("Secret", "default", "missing") in view.dependencies
 
 
 @pytest.mark.parametrize("tls", [None, ListenerTls()])
@@ -69,13 +70,13 @@ def test_another_namespace_takes_a_grant_and_without_one_nothing_is_told():
 
 def test_an_owner_of_another_kind_needs_a_grant_of_its_own():
     view = view_of(certificate(namespace="team"), secret_grant("team"))
-    found = resolve(asked("cert", namespace="team"), Owner("ListenerSet", "default"), view)
+    found = resolve(asked("cert", namespace="team"), Referrer("ListenerSet", "default"), view)
     assert "lets ListenerSets of default use Secret cert" in found.problems[0].message
 
 
 def test_its_own_namespace_is_the_owners():
     view = view_of(certificate(namespace="team"))
-    assert len(resolve(asked("cert"), Owner("ListenerSet", "team"), view).files) == 1
+    assert len(resolve(asked("cert"), Referrer("ListenerSet", "team"), view).files) == 1
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_a_secret_is_judged_once_until_it_is_another(monkeypatch):
     key = Key("Secret", "default", "cert")
 
     def put(one: api.Secret | None) -> Certified:
-        list(store.put(key, one))
+        store.put(key, one)
         return resolve(asked("cert", "cert"), GATEWAY, View(store))
 
     first = put(certificate())
@@ -123,7 +124,7 @@ def test_a_secret_is_judged_once_until_it_is_another(monkeypatch):
     assert second != first
     assert len(judged) == 2
     assert told(put(None))
-    assert certificates.TLS_TYPE not in store.judgements
+    assert store.validations == {}
     assert put(certificate()) == first
     assert len(judged) == 3
 

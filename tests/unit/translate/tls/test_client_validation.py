@@ -7,13 +7,13 @@ from support.certificates import authority, config_map, pem
 from varnish_gateway import api
 from varnish_gateway.api.gateway_networking import Frontend, FrontendValidation, ObjectReference
 from varnish_gateway.decoding import decode
-from varnish_gateway.translate.grants import Owner
+from varnish_gateway.translate.grants import Referrer
 from varnish_gateway.translate.tls import client_validation
 from varnish_gateway.translate.tls.blocks import AUTHORITY_BYTES
 from varnish_gateway.translate.tls.client_validation import Clients, is_insecure
 from varnish_gateway.translate.tls.pem import named
 
-GATEWAY = Owner("Gateway", "default")
+GATEWAY = Referrer("Gateway", "default")
 ONE, TWO = authority("one"), authority("two")
 
 
@@ -40,7 +40,7 @@ def test_nothing_is_asked_of_clients():
 def test_authorities_of_several_references_are_one_file():
     found = resolve("one", "two", "one", view=(ca("one", ONE), ca("two", TWO)))
     assert found == Clients(named(pem(ONE.certificate, TWO.certificate), ".ca.pem"), insecure=False)
-    assert found.refused is None
+    assert found.rejected is None
 
 
 def test_the_fallback():
@@ -66,9 +66,9 @@ def test_references_that_can_not_be_resolved(ref, reason, words, mode):
     found = resolve(ref, view=view, mode=mode)
     assert (found.file, told(found)) == (None, [reason])
     assert words in found.problems[0].message
-    assert (found.refused.reason, found.refused.message) == ("NoValidCACertificate", found.problems[0].message)
+    assert (found.rejected.reason, found.rejected.message) == ("NoValidCACertificate", found.problems[0].message)
     beside = resolve(ref, "one", view=view, mode=mode)
-    assert (told(beside), beside.refused) == ([reason], None)
+    assert (told(beside), beside.rejected) == ([reason], None)
     assert beside.file == resolve("one", view=view).file
 
 
@@ -78,7 +78,7 @@ def test_another_namespace_takes_a_grant():
 
 
 def test_no_reference_at_all_is_no_authority():
-    assert resolve().refused.reason == "NoValidCACertificate"
+    assert resolve().rejected.reason == "NoValidCACertificate"
 
 
 def test_authorities_that_are_too_many_together():
@@ -86,7 +86,7 @@ def test_authorities_that_are_too_many_together():
     view = tuple(ca(f"m{number}", one) for number, one in enumerate(many))
     assert resolve("m0", view=view).file
     found = resolve("m0", "m1", view=view)
-    assert (found.file, found.refused.reason) == (None, "NoValidCACertificate")
+    assert (found.file, found.rejected.reason) == (None, "NoValidCACertificate")
 
 
 def frontend(**spec) -> Frontend:

@@ -14,10 +14,10 @@ from varnish_gateway.translate import hostnames
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from varnish_gateway.translate.gateway.listeners import Listener
+    from varnish_gateway.translate.listener import ValidatedListener
 
 
-def overlapping(listeners: Iterable[Listener]) -> frozenset[str]:
+def overlapping(listeners: Iterable[ValidatedListener]) -> frozenset[str]:
     """Return the listeners whose hostname is within another one's of the port, and those others."""
     places = {(one.port, one.hostname): one.id for one in listeners if one.scheme == "https"}
     pairs = (
