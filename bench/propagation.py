@@ -7,6 +7,7 @@ Out:  one line of figures: from the API server's answer to the route's creation 
 
 import argparse
 import asyncio
+import contextlib
 import os
 import statistics
 import sys
@@ -14,18 +15,18 @@ from collections import Counter
 
 from cluster.api import Api
 from support.http.traffic import Target, probe
-from support.kube import echo as objects
 from support.kube.cluster_harness import ClusterHarness
+from support.kube.documents import route
 
 SHARE = 100
 
 
-async def measure(lab: ClusterHarness, address: str, count: int) -> tuple[list[float], Counter[int]]:
+async def measure(harness: ClusterHarness, address: str, count: int) -> tuple[list[float], Counter[int]]:
     """Return how long each route took, in milliseconds, and which statuses were seen."""
     took, seen = [], Counter[int]()
     for number in range(count):
         host = f"route-{number}.test"
-        lab.create(objects.route(f"route-{number}", lab.namespace, gateway="gateway", host=host, service="echo"))
+        harness.create(route(harness.namespace, f"route-{number}", "gateway", host=host, backend={"name": "echo"}))
         statuses, seconds = await probe(Target(address, host))
         took.append(seconds * 1000)
         seen += statuses
@@ -41,15 +42,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure how long a new route takes to be served.")
     parser.add_argument("--routes", type=int, default=500)
     count = parser.parse_args().routes
-    api, name = Api(), f"propagation-{os.getpid()}"
-    api.create("/api/v1/namespaces", objects.namespace(name))
-    try:
-        lab = ClusterHarness(api, name)
-        lab.echo("echo")
-        took, seen = asyncio.run(measure(lab, lab.gateway(), count))
-    finally:
-        api.delete(f"/api/v1/namespaces/{name}")
-        api.close()
+    name = f"propagation-{os.getpid()}"
+    with contextlib.closing(Api()) as api, ClusterHarness.in_namespace(api, name) as harness:
+        harness.echo("echo")
+        took, seen = asyncio.run(measure(harness, harness.gateway(), count))
     first, last = statistics.median(took[:SHARE]), statistics.median(took[-SHARE:])
     shares = statistics.quantiles(took, n=100)
     figures = {"p50": shares[49], "p90": shares[89], "p99": shares[98], "max": max(took)}

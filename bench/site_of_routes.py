@@ -18,7 +18,8 @@ sys.path.insert(0, str(lab.ROOT / "tests"))
 sys.path.insert(0, str(lab.ROOT / "tools"))
 
 from cluster.apiserver.server import Cluster
-from support.kube.operator_process import OperatorProcess, gateway, gateway_class, route, service
+from support.kube.documents import gateway, gateway_class, route, service
+from support.kube.operator_process import OperatorProcess
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.resources import RESOURCES
 

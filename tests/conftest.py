@@ -1,7 +1,13 @@
-"""Options for the whole suite."""
+"""Options and fixtures of the whole suite."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from support.directories import open_directory
+from support.http.origins import Origin
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("suite", deadline=None)
@@ -30,3 +36,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Give a directory that varnishd's unprivileged worker may enter."""
+    with open_directory() as directory:
+        yield directory
+
+
+@pytest.fixture(scope="module")
+def tea() -> Iterator[Origin]:
+    with Origin("tea") as origin:
+        yield origin
+
+
+@pytest.fixture(scope="module")
+def coffee() -> Iterator[Origin]:
+    with Origin("coffee") as origin:
+        yield origin

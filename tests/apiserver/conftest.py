@@ -19,15 +19,14 @@ pauses it, or takes a CRD away has an ``own_cluster``. The tests of a module may
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
 from cluster.apiserver.server import Cluster
-from support.directories import open_directory
 from support.kube.chaperone_process import ProvisionedGateway
+from support.kube.documents import gateway_class, put
 from support.kube.operator_harness import OperatorHarness
-from support.kube.operator_process import OperatorProcess, gateway_class, put
+from support.kube.operator_process import OperatorProcess
 from varnish_gateway.kube.client import Client
 
 _turn = itertools.count(1)
@@ -88,13 +87,6 @@ def harness(cluster: Cluster, operator: OperatorProcess, namespace: str) -> Iter
 
 
 # -- for chaperones --------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """Give a directory that varnishd's unprivileged worker may enter."""
-    with open_directory() as directory:
-        yield directory
 
 
 @pytest.fixture

@@ -39,34 +39,34 @@ def remove(cluster: Cluster, name: str, *, namespace: str = "default", port: int
 
 async def test_changes_are_delivered_as_they_happen(client: Client, cluster: Cluster, namespace: str) -> None:
     write(cluster, "a", "1", namespace=namespace)
-    async with mirror(client, ROUTE, namespace=namespace) as seen:
-        assert seen.now == {"a": "1"}
+    async with mirror(client, ROUTE, namespace=namespace) as mirrored:
+        assert mirrored.now == {"a": "1"}
         write(cluster, "b", "1", namespace=namespace)
         write(cluster, "a", "2", namespace=namespace)
-        await seen.until(a="2", b="1")
+        await mirrored.until_equal(a="2", b="1")
         remove(cluster, "a", namespace=namespace)
-        await seen.until(b="1")
-        assert seen.told == [("a", "1"), ("b", "1"), ("a", "2"), ("a", None)]
+        await mirrored.until_equal(b="1")
+        assert mirrored.delivered == [("a", "1"), ("b", "1"), ("a", "2"), ("a", None)]
         assert client.metrics.objects["HTTPRoute"] == 1
     assert client.metrics.objects["HTTPRoute"] == 0
 
 
 async def test_only_one_name_is_watched(client: Client, cluster: Cluster, namespace: str) -> None:
     write(cluster, "a", "1", namespace=namespace)
-    async with mirror(client, ROUTE, namespace=namespace, name="b") as seen:
+    async with mirror(client, ROUTE, namespace=namespace, name="b") as mirrored:
         write(cluster, "a", "2", namespace=namespace)
         write(cluster, "b", "1", namespace=namespace)
-        await seen.until(b="1")
-        assert seen.told == [("b", "1")]
+        await mirrored.until_equal(b="1")
+        assert mirrored.delivered == [("b", "1")]
 
 
 async def test_what_loses_its_label_is_gone(client: Client, cluster: Cluster, namespace: str) -> None:
     write(cluster, "a", "1", namespace=namespace)
     write(cluster, "b", "1", namespace=namespace)
-    async with mirror(client, ROUTE, namespace=namespace, label_selector="named in (a, c)") as seen:
-        assert seen.now == {"a": "1"}
+    async with mirror(client, ROUTE, namespace=namespace, label_selector="named in (a, c)") as mirrored:
+        assert mirrored.now == {"a": "1"}
         cluster.merge(ROUTE.path(namespace, "a"), {"metadata": {"labels": {"named": "x"}}})
-        await seen.until()
+        await mirrored.until_equal()
 
 
 async def test_a_long_list_comes_in_pages(
@@ -76,8 +76,8 @@ async def test_a_long_list_comes_in_pages(
     wanted = {f"r{number}": str(number) for number in range(8)}
     for name, turn in wanted.items():
         write(cluster, name, turn, namespace=namespace)
-    async with mirror(client, ROUTE, namespace=namespace) as seen:
-        assert seen.now == wanted
+    async with mirror(client, ROUTE, namespace=namespace) as mirrored:
+        assert mirrored.now == wanted
         assert client.metrics.requests["list", "HTTPRoute", 200] == 3
 
 
@@ -89,20 +89,20 @@ async def test_a_restart_loses_nothing_and_repeats_nothing(own_cluster: Cluster)
     own_cluster.await_path(ROUTE.path())
     for name in ("patched", "deleted", "same"):
         write(own_cluster, name, "1")
-    async with own_cluster.client() as client, mirror(client, ROUTE) as seen:
+    async with own_cluster.client() as client, mirror(client, ROUTE) as mirrored:
         own_cluster.kill_api()
-        await until_async(lambda: seen.reflector.unanswered, "the loss is not noticed")
-        seen.told_since()
+        await until_async(lambda: mirrored.reflector.unanswered, "the loss is not noticed")
+        mirrored.drain_delivered()
         write(own_cluster, "patched", "2", port=other)
         write(own_cluster, "created", "1", port=other)
         remove(own_cluster, "deleted", port=other)
         own_cluster.start_api()
-        await seen.until(patched="2", created="1", same="1")
-        assert sorted(seen.told_since(), key=str) == [("created", "1"), ("deleted", None), ("patched", "2")]
+        await mirrored.until_equal(patched="2", created="1", same="1")
+        assert sorted(mirrored.drain_delivered(), key=str) == [("created", "1"), ("deleted", None), ("patched", "2")]
         write(own_cluster, "same", "2")
-        await seen.until(patched="2", created="1", same="2")
-        assert seen.told_since() == [("same", "2")]
-        assert seen.reflector.problem is None
+        await mirrored.until_equal(patched="2", created="1", same="2")
+        assert mirrored.drain_delivered() == [("same", "2")]
+        assert mirrored.reflector.problem is None
 
 
 async def test_restarts_in_the_middle_of_changes_lose_nothing(own_cluster: Cluster) -> None:
@@ -122,16 +122,16 @@ async def test_restarts_in_the_middle_of_changes_lose_nothing(own_cluster: Clust
                 wanted[name] = str(turn)
             done.append(turn)
 
-    async with own_cluster.client() as client, mirror(client, ROUTE) as seen:
+    async with own_cluster.client() as client, mirror(client, ROUTE) as mirrored:
         changing = asyncio.create_task(asyncio.to_thread(change))
         for some in (20, 100):
             await until_async(lambda some=some: len(done) > some, "no changes", seconds=60)
             own_cluster.kill_api()
-            await until_async(lambda: seen.reflector.unanswered, "the loss is not noticed")
+            await until_async(lambda: mirrored.reflector.unanswered, "the loss is not noticed")
             own_cluster.start_api()
         await changing
-        await seen.until(**wanted)
-        assert len(seen.told) <= 200
+        await mirrored.until_equal(**wanted)
+        assert len(mirrored.delivered) <= 200
 
 
 async def test_an_old_resource_version_means_a_new_list(own_cluster: Cluster) -> None:
@@ -140,24 +140,24 @@ async def test_an_old_resource_version_means_a_new_list(own_cluster: Cluster) ->
     own_cluster.await_path(ROUTE.path())
     write(own_cluster, "a", "1")
     write(own_cluster, "b", "1")
-    async with own_cluster.client() as client, mirror(client, ROUTE) as seen:
+    async with own_cluster.client() as client, mirror(client, ROUTE) as mirrored:
         own_cluster.kill_api()
-        seen.told_since()
+        mirrored.drain_delivered()
         write(own_cluster, "c", "1", port=other)
         remove(own_cluster, "a", port=other)
         own_cluster.compact()
         own_cluster.start_api()
-        await seen.until(b="1", c="1")
-        assert sorted(seen.told_since(), key=str) == [("a", None), ("c", "1")]
+        await mirrored.until_equal(b="1", c="1")
+        assert sorted(mirrored.drain_delivered(), key=str) == [("a", None), ("c", "1")]
         assert client.metrics.relists["HTTPRoute"] >= 1
 
 
 async def test_a_paused_api_server_is_waited_for(own_cluster: Cluster) -> None:
-    async with own_cluster.client() as client, mirror(client, ROUTE) as seen:
+    async with own_cluster.client() as client, mirror(client, ROUTE) as mirrored:
         own_cluster.api.pause()
         own_cluster.api.resume()
         write(own_cluster, "a", "1")
-        await seen.until(a="1")
+        await mirrored.until_equal(a="1")
         assert client.metrics.relists["HTTPRoute"] == 0
 
 
@@ -169,18 +169,18 @@ async def test_a_kind_that_is_absent_appears_and_disappears(own_cluster: Cluster
     crd = own_cluster.request("GET", f"{CRDS}/{name}")
     own_cluster.request("DELETE", f"{CRDS}/{name}")
     await until_async(lambda: not own_cluster.exists(f"{CRDS}/{name}"), "the CRD stays")
-    async with own_cluster.client() as client, mirror(client, ROUTE) as seen:
-        assert seen.reflector.absent
-        assert seen.reflector.problem is None
+    async with own_cluster.client() as client, mirror(client, ROUTE) as mirrored:
+        assert mirrored.reflector.absent
+        assert mirrored.reflector.problem is None
         for turn in ("1", "2"):
             own_cluster.request("POST", CRDS, {**crd, "metadata": {"name": name, "annotations": _approved(crd)}})
             own_cluster.await_path(ROUTE.path())
             write(own_cluster, "a", turn)
-            await seen.until(a=turn)
-            await until_async(lambda: not seen.reflector.absent, "it is absent still")
+            await mirrored.until_equal(a=turn)
+            await until_async(lambda: not mirrored.reflector.absent, "it is absent still")
             own_cluster.request("DELETE", f"{CRDS}/{name}")
-            await seen.until()
-            await until_async(lambda: seen.reflector.absent, "it is not absent", seconds=60)
+            await mirrored.until_equal()
+            await until_async(lambda: mirrored.reflector.absent, "it is not absent", seconds=60)
             await until_async(lambda: not own_cluster.exists(f"{CRDS}/{name}"), "the CRD stays")
 
 
@@ -192,9 +192,9 @@ def _approved(crd: dict) -> dict:
 
 async def test_another_version_is_taken_when_the_first_is_not_served(client: Client, cluster: Cluster) -> None:
     newer = RESOURCES["Gateway"]._replace(version="v9")
-    async with mirror(client, newer, other_versions=("v8", "v1")) as seen:
-        assert seen.reflector.resource.version == "v1"
-        assert cluster.exists(seen.reflector.resource.path())
+    async with mirror(client, newer, other_versions=("v8", "v1")) as mirrored:
+        assert mirrored.reflector.resource.version == "v1"
+        assert cluster.exists(mirrored.reflector.resource.path())
 
 
 # -- rights and odd objects -------------------------------------------------------------------
@@ -214,14 +214,14 @@ async def test_a_right_that_comes_back_heals(
     path = CONFIG_MAP.path(namespace)
     async with cluster.client(token) as client:
         with caplog.at_level(logging.WARNING):
-            async with mirror(client, CONFIG_MAP, namespace=namespace, wait=False) as seen:
-                await until_async(lambda: seen.reflector.problem, "nothing is wrong")
-                assert "forbidden" in seen.reflector.problem
-                assert not seen.reflector.synced.is_set()
+            async with mirror(client, CONFIG_MAP, namespace=namespace, wait=False) as mirrored:
+                await until_async(lambda: mirrored.reflector.problem, "nothing is wrong")
+                assert "forbidden" in mirrored.reflector.problem
+                assert not mirrored.reflector.synced.is_set()
                 cluster.request("POST", bindings, binding)
                 cluster.request("POST", path, {"metadata": {"name": "a", "annotations": {"turn": "1"}}})
-                await seen.until(a="1")
-                await until_async(lambda: seen.reflector.problem is None, "it does not heal")
+                await mirrored.until_equal(a="1")
+                await until_async(lambda: mirrored.reflector.problem is None, "it does not heal")
     assert len([record for record in caplog.records if "may not be watched" in record.message]) == 1
 
 
@@ -236,13 +236,13 @@ async def test_an_object_that_can_not_be_read_disturbs_no_other(
 
     write(cluster, "new", "bad", namespace=namespace)
     write(cluster, "old", "1", namespace=namespace)
-    async with mirror(client, ROUTE, namespace=namespace, decode=picky) as seen:
-        assert seen.now == {"old": "1"}
+    async with mirror(client, ROUTE, namespace=namespace, decode=picky) as mirrored:
+        assert mirrored.now == {"old": "1"}
         write(cluster, "old", "bad", namespace=namespace)
         write(cluster, "other", "1", namespace=namespace)
-        await seen.until(old="1", other="1")
+        await mirrored.until_equal(old="1", other="1")
         write(cluster, "old", "3", namespace=namespace)
         write(cluster, "new", "2", namespace=namespace)
-        await seen.until(old="3", other="1", new="2")
+        await mirrored.until_equal(old="3", other="1", new="2")
     assert len([record for record in caplog.records if "can't be read" in record.message]) == 2
     assert client.metrics.undecodable["HTTPRoute"] == 2

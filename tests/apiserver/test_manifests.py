@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from cluster.apiserver.server import Cluster, Refused
-from support.builders.golden_shapes import INSTALLATION, documents, shape_of
+from support.builders.golden_manifests import INSTALLATION, documents, shape_of
 from varnish_gateway import api, ir
 from varnish_gateway.decoding import decode
 from varnish_gateway.emit import manifests

@@ -1,7 +1,8 @@
 """Very many routes at once."""
 
 from support.kube.bulk import create_all
-from support.kube.operator_process import OperatorProcess, gateway, gateway_class, path_of, put, route, service
+from support.kube.documents import gateway, gateway_class, path_of, put, route, service
+from support.kube.operator_process import OperatorProcess
 from support.kube.states import stored, translated
 from support.waiting import until
 

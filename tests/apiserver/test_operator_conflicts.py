@@ -2,8 +2,9 @@
 
 import pytest
 
+from support.kube.documents import gateway, gateway_class, put, route, service
 from support.kube.operator_harness import OperatorHarness
-from support.kube.operator_process import OperatorProcess, gateway, gateway_class, put, route, service
+from support.kube.operator_process import OperatorProcess
 from varnish_gateway.emit.names import GATEWAY_MANAGER, INFRA_HASH
 
 BAD_TOLERATION = {"tolerations": [{"key": "a", "operator": "Maybe"}]}
@@ -42,7 +43,7 @@ def test_a_field_that_somebody_lets_go_of_is_ours_again(harness):
     harness.until_event("FieldConflict")
     harness.operator.settled()
     harness.cluster.apply(harness.path("Deployment", "gw"), theirs, manager="gitops")
-    harness.until(lambda: replicas(harness) == 1, "as many pods as without them")
+    harness.wait_for(lambda: replicas(harness) == 1, "as many pods as without them")
 
 
 def test_who_applies_over_ours_by_force_is_not_fought(harness):
@@ -104,7 +105,9 @@ def test_an_edited_config_map_is_reported_and_not_fought_over(harness, key):
 def test_what_somebody_deletes_comes_back(harness, kind, name):
     was = harness.gateway() and harness.get(kind, name)
     harness.delete(kind, name)
-    harness.until(lambda: (harness.find(kind, name) or was)["metadata"]["uid"] != was["metadata"]["uid"], "another one")
+    harness.wait_for(
+        lambda: (harness.find(kind, name) or was)["metadata"]["uid"] != was["metadata"]["uid"], "another one"
+    )
     harness.operator.settled()
     found = harness.get(kind, name)
     assert found["metadata"]["labels"] == was["metadata"]["labels"]
@@ -116,9 +119,9 @@ def test_what_somebody_removes_comes_back_once(harness):
     writes = {kind: applies(harness, kind) for kind in ("ConfigMap", "Deployment")}
     harness.change("ConfigMap", "gw-vcl", {"data": {"routing.json": None}})
     harness.change("Deployment", "gw", {"spec": {"template": {"metadata": {"annotations": {INFRA_HASH: None}}}}})
-    harness.until(lambda: "routing.json" in harness.get("ConfigMap", "gw-vcl")["data"], "routing.json")
+    harness.wait_for(lambda: "routing.json" in harness.get("ConfigMap", "gw-vcl")["data"], "routing.json")
     annotations = lambda: harness.get("Deployment")["spec"]["template"]["metadata"]["annotations"]  # noqa: E731
-    harness.until(lambda: INFRA_HASH in annotations(), "the hash")
+    harness.wait_for(lambda: INFRA_HASH in annotations(), "the hash")
     assert applies(harness, "ConfigMap") - writes["ConfigMap"] == 1
     assert applies(harness, "Deployment") - writes["Deployment"] == 1
 
@@ -129,7 +132,7 @@ def test_an_object_without_its_label_is_found_again(harness, kind, name):
     uid = harness.get(kind, name)["metadata"]["uid"]
     label = "app.kubernetes.io/managed-by"
     harness.change(kind, name, {"metadata": {"labels": {label: None}}})
-    harness.until(lambda: label in harness.get(kind, name)["metadata"]["labels"], "the label")
+    harness.wait_for(lambda: label in harness.get(kind, name)["metadata"]["labels"], "the label")
     assert harness.get(kind, name)["metadata"]["uid"] == uid
 
 
@@ -147,7 +150,7 @@ def test_a_binding_of_another_role_is_made_anew(cluster, namespace, tmp_path):
     harness.cluster.apply(harness.path("RoleBinding", "gw"), other, manager=GATEWAY_MANAGER)
     operator.start()
     try:
-        harness.until(lambda: (harness.find("RoleBinding") or other)["roleRef"] == found["roleRef"], "the right one")
+        harness.wait_for(lambda: (harness.find("RoleBinding") or other)["roleRef"] == found["roleRef"], "the right one")
     finally:
         operator.stop()
 
@@ -171,7 +174,7 @@ def test_an_object_that_is_not_ours_is_never_touched(harness, kind):
     harness.until_event("NotOurs")
     assert harness.get(kind, name) == untouched
     harness.put(gateway(harness.namespace, "gw", "another-class"))
-    harness.until(lambda: harness.find("Deployment") is None, "no Deployment")
+    harness.wait_for(lambda: harness.find("Deployment") is None, "no Deployment")
     harness.operator.settled()
     assert harness.get(kind, name) == untouched
     harness.gateway()
@@ -192,7 +195,7 @@ def test_parameters_that_the_api_server_refuses_are_told_and_disturb_nothing(har
     assert "spec.template.spec.tolerations[0].operator" in told["message"]
     assert "Maybe" in harness.until_event("ApplyRefused")["message"]
     harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
-    harness.until(lambda: harness.routes() == {"tea"}, "a route flows all the same")
+    harness.wait_for(lambda: harness.routes() == {"tea"}, "a route flows all the same")
     assert harness.get("Deployment") == before
     harness.configure(tolerations=[{"key": "a", "operator": "Exists"}])
     harness.until_condition("Gateway", "gw", "Programmed", "AddressNotAssigned")

@@ -7,17 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from cluster.apiserver.server import Cluster
+from support.kube.documents import GATEWAY_API, gateway, gateway_class, put, reference_grant, route, service
 from support.kube.operator_harness import OperatorHarness
-from support.kube.operator_process import (
-    GATEWAY_API,
-    OperatorProcess,
-    gateway,
-    gateway_class,
-    put,
-    reference_grant,
-    route,
-    service,
-)
+from support.kube.operator_process import OperatorProcess
 from varnish_gateway.kinds import Use, used_for
 
 FINALIZER = "gateway-exists-finalizer.gateway.networking.k8s.io"
@@ -47,7 +39,7 @@ def place(collecting: OperatorProcess, request: pytest.FixtureRequest) -> Operat
         reference_grant(f"{name}-backends", name), route(name, "tea", "gw", backend={"namespace": f"{name}-backends"})
     )
     harness.gateway()
-    harness.until(lambda: harness.names("RoleBinding", f"{name}-backends"), "a RoleBinding where the backend is")
+    harness.wait_for(lambda: harness.names("RoleBinding", f"{name}-backends"), "a RoleBinding where the backend is")
     harness.operator.settled()
     return harness
 
@@ -69,22 +61,22 @@ def leftovers(harness: OperatorHarness) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
 def test_a_gateway_leaves_nothing_behind(place, policy):
     place.delete("Gateway", "gw", policy=policy)
-    place.until(lambda: not leftovers(place), "nothing is left")
-    place.until(lambda: place.find("Gateway") is None, "no Gateway")
-    place.until(lambda: not place.parents("tea"), "no word about it on the route")
+    place.wait_for(lambda: not leftovers(place), "nothing is left")
+    place.wait_for(lambda: place.find("Gateway") is None, "no Gateway")
+    place.wait_for(lambda: not place.parents("tea"), "no word about it on the route")
 
 
 def test_what_a_gateway_left_goes_also_where_the_next_of_its_name_has_no_use_for_it(harness):
     """There is no garbage collector here, or it has not come yet."""
     harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
     harness.gateway()
-    harness.until(lambda: len(harness.names("RoleBinding")) == 2, "one of them is for endpoints")
+    harness.wait_for(lambda: len(harness.names("RoleBinding")) == 2, "one of them is for endpoints")
     harness.delete("Gateway", "gw")
-    harness.until(lambda: not harness.parents("tea"), "it is gone")
+    harness.wait_for(lambda: not harness.parents("tea"), "it is gone")
     harness.delete("HTTPRoute", "tea")
     harness.operator.settled()
     harness.gateway()
-    harness.until(lambda: harness.names("RoleBinding") == {"gw"}, "none is for endpoints")
+    harness.wait_for(lambda: harness.names("RoleBinding") == {"gw"}, "none is for endpoints")
 
 
 def test_while_gateways_can_not_be_seen_what_serves_stays(place):
@@ -95,12 +87,12 @@ def test_while_gateways_can_not_be_seen_what_serves_stays(place):
     before = uids(place)
     place.cluster.merge(crd, {"spec": {"versions": hidden}})
     try:
-        place.until(lambda: "Gateway" in place.operator.readiness(), "Gateways are not installed")
+        place.wait_for(lambda: "Gateway" in place.operator.readiness(), "Gateways are not installed")
         place.operator.settled()
         assert uids(place) == before
     finally:
         place.cluster.merge(crd, {"spec": {"versions": versions}})
-    place.until(lambda: place.operator.readiness() == "ok\n", "they are again")
+    place.wait_for(lambda: place.operator.readiness() == "ok\n", "they are again")
     place.operator.settled()
     assert uids(place) == before
 
@@ -113,7 +105,7 @@ def test_a_gateway_that_a_finalizer_holds_has_no_pods_any_more(harness):
     harness.gateway()
     harness.change("Gateway", "gw", {"metadata": {"finalizers": ["example.com/wait"]}})
     harness.delete("Gateway", "gw")
-    harness.until(lambda: not harness.owned(), "nothing is left")
+    harness.wait_for(lambda: not harness.owned(), "nothing is left")
     assert harness.get("Gateway")
     harness.change("Gateway", "gw", {"metadata": {"finalizers": []}})
 
@@ -123,8 +115,8 @@ def test_what_a_gateway_left_while_no_operator_ran_is_cleaned_up(place):
     place.delete("Gateway", "gw")
     assert place.names("RoleBinding", f"{place.namespace}-backends")
     place.operator.start()
-    place.until(lambda: not leftovers(place), "nothing is left")
-    place.until(lambda: not place.parents("tea"), "no word about it on the route")
+    place.wait_for(lambda: not leftovers(place), "nothing is left")
+    place.wait_for(lambda: not place.parents("tea"), "no word about it on the route")
 
 
 def test_a_new_gateway_of_the_same_name_has_objects_of_its_own(place):
@@ -133,11 +125,11 @@ def test_a_new_gateway_of_the_same_name_has_objects_of_its_own(place):
     new = place.gateway()["metadata"]["uid"]
     assert new != old
     expected = {"ConfigMap", "Deployment", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount"}
-    place.until(
+    place.wait_for(
         lambda: {one["kind"] for one in place.owned()} == expected and owners(place) == {new}, "objects of the new one"
     )
-    place.until(lambda: place.routes() == {"tea"}, "its routes")
-    place.until(lambda: place.names("RoleBinding", f"{place.namespace}-backends"), "its RoleBinding elsewhere")
+    place.wait_for(lambda: place.routes() == {"tea"}, "its routes")
+    place.wait_for(lambda: place.names("RoleBinding", f"{place.namespace}-backends"), "its RoleBinding elsewhere")
 
 
 def owners(harness: OperatorHarness) -> set[str]:
@@ -155,7 +147,7 @@ def test_a_gateway_that_was_replaced_while_nobody_looked(harness):
     finally:
         os.kill(harness.operator.pid, signal.SIGCONT)
     uid = harness.get("Gateway")["metadata"]["uid"]
-    harness.until(
+    harness.wait_for(
         lambda: len({one["kind"] for one in harness.owned()}) == 7 and owners(harness) == {uid},
         "objects of the new one",
     )
@@ -168,7 +160,7 @@ def test_many_times_deleted_and_made_anew_at_once(harness):
         harness.put(gateway(harness.namespace, "gw", harness.class_name))
         harness.delete("Gateway", "gw")
     uid = harness.gateway()["metadata"]["uid"]
-    harness.until(
+    harness.wait_for(
         lambda: len({one["kind"] for one in harness.owned()}) == 7 and owners(harness) == {uid}, "one set of objects"
     )
 
@@ -179,19 +171,19 @@ def test_many_times_deleted_and_made_anew_at_once(harness):
 def test_a_gateway_that_leaves_the_class_is_let_go(harness):
     harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
     harness.gateway()
-    harness.until(lambda: harness.parents("tea"), "an entry of the route")
+    harness.wait_for(lambda: harness.parents("tea"), "an entry of the route")
     theirs = {"type": "example.com/Theirs", "status": "True", "reason": "Theirs", "message": ""}
     path = f"{harness.path('Gateway', 'gw')}/status"
     status = {"conditions": [{**theirs, "lastTransitionTime": "2001-02-03T04:05:06Z"}]}
     document = {"apiVersion": GATEWAY_API, "kind": "Gateway", "metadata": {"name": "gw"}, "status": status}
     harness.cluster.apply(path, document, manager="they")
     harness.put(gateway(harness.namespace, "gw", "another-class"))
-    harness.until(lambda: not harness.owned(), "nothing is left")
-    harness.until(lambda: "Programmed" not in harness.conditions("Gateway"), "no word of ours")
+    harness.wait_for(lambda: not harness.owned(), "nothing is left")
+    harness.wait_for(lambda: "Programmed" not in harness.conditions("Gateway"), "no word of ours")
     found = harness.get("Gateway")["status"]
     assert [condition["type"] for condition in found["conditions"]] == ["example.com/Theirs"]
     assert not found.get("listeners")
-    harness.until(lambda: not harness.parents("tea"), "no entry of ours on the route")
+    harness.wait_for(lambda: not harness.parents("tea"), "no entry of ours on the route")
     harness.gateway()
     assert harness.get("Deployment")
 
@@ -218,10 +210,10 @@ def expect_all(harness: OperatorHarness) -> None:
     """Wait until the Gateway has all that it needs, of this class alone."""
     label = "gateway.networking.k8s.io/gateway-class-name"
     expected = [harness.class_name] * 8
-    harness.until(
+    harness.wait_for(
         lambda: [one["metadata"]["labels"][label] for one in harness.owned()] == expected, "objects of one class"
     )
-    harness.until(lambda: harness.routes() == {"tea"}, "its route")
+    harness.wait_for(lambda: harness.routes() == {"tea"}, "its route")
 
 
 def test_a_class_stays_for_as_long_as_gateways_need_it(cluster, namespace, tmp_path):
@@ -229,15 +221,17 @@ def test_a_class_stays_for_as_long_as_gateways_need_it(cluster, namespace, tmp_p
     operator = OperatorProcess(cluster, tmp_path, class_name=namespace).start()
     harness = OperatorHarness(cluster, operator, namespace)
     try:
-        harness.until(lambda: finalizers(harness) == [FINALIZER], "the finalizer")
+        harness.wait_for(lambda: finalizers(harness) == [FINALIZER], "the finalizer")
         harness.delete("Gateway", "gw2")
-        harness.until(lambda: operator.metrics()["vgw_operator_gateways"] == 1, "one Gateway less")
+        harness.wait_for(lambda: operator.metrics()["vgw_operator_gateways"] == 1, "one Gateway less")
         harness.delete("GatewayClass", namespace)
         harness.gateway(ports=(81,))
         assert harness.get("Service")["spec"]["ports"][0]["port"] == 81
         assert finalizers(harness) == [FINALIZER]
         harness.delete("Gateway", "gw")
-        harness.until(lambda: harness.find("GatewayClass", namespace) is None, "the class goes with its last Gateway")
+        harness.wait_for(
+            lambda: harness.find("GatewayClass", namespace) is None, "the class goes with its last Gateway"
+        )
     finally:
         operator.stop()
 
@@ -245,9 +239,9 @@ def test_a_class_stays_for_as_long_as_gateways_need_it(cluster, namespace, tmp_p
 def test_the_finalizer_goes_with_the_last_gateway_and_others_stay(harness):
     harness.change("GatewayClass", harness.class_name, {"metadata": {"finalizers": ["example.com/theirs"]}})
     harness.gateway()
-    harness.until(lambda: sorted(finalizers(harness)) == ["example.com/theirs", FINALIZER], "both")
+    harness.wait_for(lambda: sorted(finalizers(harness)) == ["example.com/theirs", FINALIZER], "both")
     harness.delete("Gateway", "gw")
-    harness.until(lambda: finalizers(harness) == ["example.com/theirs"], "theirs alone")
+    harness.wait_for(lambda: finalizers(harness) == ["example.com/theirs"], "theirs alone")
     harness.change("GatewayClass", harness.class_name, {"metadata": {"finalizers": []}})
 
 

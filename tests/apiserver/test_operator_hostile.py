@@ -13,19 +13,10 @@ from pathlib import Path
 import pytest
 
 from cluster.apiserver.server import Cluster
+from support.kube.documents import OURS, gateway, gateway_class, parameters, path_of, put, route, service
 from support.kube.mirror import Mirror, decode_thing
 from support.kube.operator_harness import OperatorHarness
-from support.kube.operator_process import (
-    OURS,
-    OperatorProcess,
-    gateway,
-    gateway_class,
-    parameters,
-    path_of,
-    put,
-    route,
-    service,
-)
+from support.kube.operator_process import OperatorProcess
 from support.waiting import until, until_async
 from varnish_gateway import errors, ir
 from varnish_gateway.api import Key
@@ -201,7 +192,7 @@ def test_a_gateway_that_goes_back_and_forth_between_operators_is_whole_in_the_en
         time.sleep(chance.choice(PAUSES))
     for harness in rivals:
         harness.change("Gateway", "gw", {"spec": {"gatewayClassName": harness.class_name}})
-        harness.until(lambda harness=harness: is_whole(harness), "everything is there, and of this class")
+        harness.wait_for(lambda harness=harness: is_whole(harness), "everything is there, and of this class")
     writes = [harness.operator.at_rest().writes() for harness in rivals]
     assert is_whole(rivals[-1])
     assert [harness.operator.writes() for harness in rivals] == writes

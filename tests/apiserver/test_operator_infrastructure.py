@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from cluster.apiserver.server import Cluster
+from support.kube.documents import gateway, gateway_class, put, route, service
 from support.kube.operator_harness import OperatorHarness
-from support.kube.operator_process import OperatorProcess, gateway, gateway_class, put, route, service
+from support.kube.operator_process import OperatorProcess
 
 VOLUME = {"name": "extra", "emptyDir": {}}
 MOUNT = {"name": "extra", "mountPath": "/extra"}
@@ -47,9 +48,9 @@ def test_what_varnishd_reads_at_its_start_changes_the_hash(harness, before, afte
     harness.gateway()
     was = harness.infra_hash()
     harness.configure(**after)
-    harness.until(lambda: harness.infra_hash() != was, "another hash")
+    harness.wait_for(lambda: harness.infra_hash() != was, "another hash")
     harness.configure(**before)
-    harness.until(lambda: harness.infra_hash() == was, "the hash as before")
+    harness.wait_for(lambda: harness.infra_hash() == was, "the hash as before")
 
 
 def test_listener_sockets_change_the_hash_and_listener_names_do_not(harness):
@@ -74,7 +75,7 @@ def test_the_operators_own_settings_change_the_hash(cluster, namespace, tmp_path
     operator.stop()
     operator = OperatorProcess(cluster, tmp_path, class_name=namespace, environment={name: value}).start()
     try:
-        harness.until(lambda: harness.infra_hash() != was, "another hash")
+        harness.wait_for(lambda: harness.infra_hash() != was, "another hash")
     finally:
         operator.stop()
 
@@ -96,7 +97,9 @@ def test_other_parameters_leave_the_hash_alone(harness):
         "service": {"type": "NodePort", "annotations": {"a": "b"}},
     }
     harness.configure(**everything_else)
-    harness.until(lambda: harness.get("Deployment")["spec"]["template"]["spec"].get("tolerations"), "the tolerations")
+    harness.wait_for(
+        lambda: harness.get("Deployment")["spec"]["template"]["spec"].get("tolerations"), "the tolerations"
+    )
     harness.operator.settled()
     assert harness.get("Deployment")["spec"]["replicas"] == 2
     assert harness.infra_hash() == was
@@ -109,10 +112,10 @@ def test_routes_services_and_user_vcl_never_touch_the_deployment(harness):
     harness.gateway()
     before = harness.get("Deployment")["metadata"]
     harness.put(service(ns, "tea"), route(ns, "tea", "gw"), config_map(ns, says("two")))
-    harness.until(lambda: harness.routes() == {"tea"}, "the route")
-    harness.until(lambda: says("two") in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the VCL")
+    harness.wait_for(lambda: harness.routes() == {"tea"}, "the route")
+    harness.wait_for(lambda: says("two") in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the VCL")
     harness.delete("HTTPRoute", "tea")
-    harness.until(lambda: harness.routes() == set(), "no route")
+    harness.wait_for(lambda: harness.routes() == set(), "no route")
     harness.operator.settled()
     after = harness.get("Deployment")["metadata"]
     assert (after["generation"], after["resourceVersion"]) == (before["generation"], before["resourceVersion"])
@@ -126,7 +129,7 @@ def test_a_user_vcl_edit_changes_main_vcl_and_leaves_routing_alone(harness):
     before = harness.get("ConfigMap", "gw-vcl")
     assert says("one") in before["data"]["main.vcl"]
     harness.put(config_map(ns, says("two")))
-    harness.until(lambda: says("two") in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the new VCL")
+    harness.wait_for(lambda: says("two") in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the new VCL")
     after = harness.get("ConfigMap", "gw-vcl")
     assert written(after, "varnish-gateway-routes") == written(before, "varnish-gateway-routes")
     assert after["data"]["routing.json"] == before["data"]["routing.json"]
@@ -166,15 +169,15 @@ def test_parameters_roll_pods_and_user_vcl_does_not(rolling):
     harness.put(config_map(harness.namespace, says("one")))
     harness.configure(**user_vcl_ref(harness.namespace))
     harness.gateway()
-    first = harness.until(lambda: replica_sets(harness), "a ReplicaSet")
-    harness.until(lambda: observed(harness), "the rollout")
+    first = harness.wait_for(lambda: replica_sets(harness), "a ReplicaSet")
+    harness.wait_for(lambda: observed(harness), "the rollout")
     harness.put(config_map(harness.namespace, says("two")))
-    harness.until(lambda: says("two") in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the new VCL")
+    harness.wait_for(lambda: says("two") in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the new VCL")
     harness.operator.settled()
     assert observed(harness)
     assert replica_sets(harness) == first
     harness.configure(**user_vcl_ref(harness.namespace), varnishdExtraArgs=["-p", "thread_pools=1"])
-    harness.until(lambda: len(replica_sets(harness)) == 2, "a second ReplicaSet")
+    harness.wait_for(lambda: len(replica_sets(harness)) == 2, "a second ReplicaSet")
     # Nothing runs here, so no new pod gets ready: the old ones have to stay for as long.
     sizes = harness.cluster.request("GET", f"/apis/apps/v1/namespaces/{harness.namespace}/replicasets")["items"]
     assert [one["spec"]["replicas"] for one in sizes if one["metadata"]["name"] in first] == [1]

@@ -12,7 +12,8 @@ import pytest
 
 from cluster.apiserver.server import Cluster
 from support.kube.bulk import restore, twins
-from support.kube.operator_process import SYSTEM, OperatorProcess, gateway, gateway_class, path_of, put, route, service
+from support.kube.documents import gateway, gateway_class, path_of, put, route, service
+from support.kube.operator_process import SYSTEM, OperatorProcess
 from support.kube.states import is_as_translated, listed, versions
 from support.waiting import until
 

@@ -1,10 +1,11 @@
 """What the operator makes of ListenerSets."""
 
-from apiserver.test_operator_status import give_address
-from apiserver.test_operator_tls import certificate_names, certify, https, listener, sealed, until_listener
+from support.kube.documents import gateway, gateway_class, listener_set, put, route, service
 from support.kube.gateway_pod import GatewayPod
+from support.kube.gateway_status import give_address
+from support.kube.gateway_tls import certificate_names, certify, https, listener, sealed, until_listener
 from support.kube.operator_harness import OperatorHarness
-from support.kube.operator_process import OperatorProcess, gateway, gateway_class, listener_set, put, route, service
+from support.kube.operator_process import OperatorProcess
 
 OPEN = {"allowedListeners": {"namespaces": {"from": "Same"}}}
 
@@ -29,10 +30,10 @@ def test_its_listeners_are_the_gateways_and_its_status_says_so(harness):
     harness.gateway(**OPEN)
     harness.put(listener_set(harness.namespace, "shop", "gw"), service(harness.namespace, "tea"))
     harness.put(of_set(harness.namespace, "tea", "shop"))
-    harness.until(lambda: listeners(harness) == ["http-80", f"{harness.namespace}/shop/http"], "two listeners")
+    harness.wait_for(lambda: listeners(harness) == ["http-80", f"{harness.namespace}/shop/http"], "two listeners")
     harness.until_condition("ListenerSet", "shop", "Accepted", "Accepted")
-    harness.until(lambda: attached(harness) == 1, "it is counted")
-    harness.until(
+    harness.wait_for(lambda: attached(harness) == 1, "it is counted")
+    harness.wait_for(
         lambda: harness.get("ListenerSet", "shop")["status"]["listeners"][0]["attachedRoutes"] == 1, "a route"
     )
     (entry,) = harness.parents("tea")
@@ -44,9 +45,9 @@ def test_its_listeners_are_the_gateways_and_its_status_says_so(harness):
     assert {one["observedGeneration"] for part in parts for one in part["conditions"]} == {1}
 
     harness.delete("ListenerSet", "shop")
-    harness.until(lambda: listeners(harness) == ["http-80"], "its listener goes with it")
-    harness.until(lambda: attached(harness) == 0, "it is not counted any more")
-    harness.until(lambda: not harness.parents("tea"), "nothing is said about the route")
+    harness.wait_for(lambda: listeners(harness) == ["http-80"], "its listener goes with it")
+    harness.wait_for(lambda: attached(harness) == 0, "it is not counted any more")
+    harness.wait_for(lambda: not harness.parents("tea"), "nothing is said about the route")
 
 
 def test_a_gateway_that_takes_none_says_so_and_can_change_its_mind(harness):
@@ -103,11 +104,11 @@ def test_the_older_one_has_the_hostname(harness):
         harness.delete("ListenerSet", "a")
         return False
 
-    harness.until(is_younger, "one that is younger")
+    harness.wait_for(is_younger, "one that is younger")
     harness.until_condition("ListenerSet", "a", "Accepted", "ListenersNotValid")
     harness.delete("ListenerSet", "b")
     harness.until_condition("ListenerSet", "a", "Accepted", "Accepted")
-    harness.until(lambda: listeners(harness) == ["http-80", f"{harness.namespace}/a/http"], "its listener")
+    harness.wait_for(lambda: listeners(harness) == ["http-80", f"{harness.namespace}/a/http"], "its listener")
 
 
 def test_operators_leave_sets_of_each_other_alone(harness, cluster, namespace, tmp_path):
@@ -120,14 +121,16 @@ def test_operators_leave_sets_of_each_other_alone(harness, cluster, namespace, t
         both = of_set(namespace, "tea", "ours")
         both["spec"]["parentRefs"].append({"kind": "ListenerSet", "name": "theirs"})
         harness.put(listener_set(namespace, "ours", "gw"), listener_set(namespace, "theirs", "other"), both)
-        harness.until(lambda: len(harness.parents("tea")) == 2, "an entry of each")
+        harness.wait_for(lambda: len(harness.parents("tea")) == 2, "an entry of each")
         for name in ("ours", "theirs"):
             harness.until_condition("ListenerSet", name, "Accepted", "Accepted")
         for one in (harness, second):
             one.operator.settled()
         assert {one["parentRef"]["name"] for one in harness.parents("tea")} == {"ours", "theirs"}
         harness.delete("ListenerSet", "ours")
-        harness.until(lambda: [one["parentRef"]["name"] for one in harness.parents("tea")] == ["theirs"], "one entry")
+        harness.wait_for(
+            lambda: [one["parentRef"]["name"] for one in harness.parents("tea")] == ["theirs"], "one entry"
+        )
     finally:
         second.operator.stop()
 
@@ -139,10 +142,10 @@ def test_its_certificates_are_beside_those_of_the_gateway(harness):
     harness.gateway(listeners=[https("https", "cert", hostname="www.example.com")], **OPEN)
     tls = {"certificateRefs": [{"name": "shop"}]}
     harness.put(listener_set(harness.namespace, "shop", "gw", port=443, protocol="HTTPS", tls=tls))
-    harness.until(lambda: certificate_names(harness) == {443: [("www.example.com",), ("shop.example.com",)]}, "both")
+    harness.wait_for(lambda: certificate_names(harness) == {443: [("www.example.com",), ("shop.example.com",)]}, "both")
     before = sealed(harness)
     certify(harness, "shop", "rotated.example.com")
-    harness.until(lambda: sealed(harness).keys() != before.keys(), "the new one")
+    harness.wait_for(lambda: sealed(harness).keys() != before.keys(), "the new one")
     harness.delete("Secret", "shop")
     harness.until_condition("ListenerSet", "shop", "Accepted", "ListenersNotValid")
     assert certificate_names(harness) == {443: [("www.example.com",)]}
@@ -155,7 +158,7 @@ def test_an_overlap_with_the_gateways_own_hostname_is_said_while_there_is_one(ha
     harness.put(listener_set(harness.namespace, "shop", "gw", port=443, protocol="HTTPS", tls=tls))
     until_listener(harness, "https", OverlappingTLSConfig=("True", "OverlappingHostnames"))
     harness.delete("ListenerSet", "shop")
-    harness.until(
+    harness.wait_for(
         lambda: "OverlappingTLSConfig" not in listener(harness), "it is taken back, though the Gateway is as it was"
     )
     assert harness.get("Gateway")["metadata"]["generation"] == 1

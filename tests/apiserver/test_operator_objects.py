@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.kube.operator_process import gateway, route, service
+from support.kube.documents import gateway, route, service
 
 INFRASTRUCTURE = {"labels": {"team": "tea"}, "annotations": {"example.com/cost": "42"}}
 
@@ -14,7 +14,7 @@ def owned_names(harness) -> set[tuple[str, str]]:
 def test_each_controller_owns_its_own_keys_of_the_config_map(harness):
     harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
     harness.gateway()
-    harness.until(lambda: harness.routes() == {"tea"}, "the route")
+    harness.wait_for(lambda: harness.routes() == {"tea"}, "the route")
     fields = harness.get("ConfigMap", "gw-vcl")["metadata"]["managedFields"]
     owned = {entry["manager"]: set(entry["fieldsV1"].get("f:data", {})) for entry in fields}
     assert owned == {"varnish-gateway": {"f:main.vcl"}, "varnish-gateway-routes": {"f:routing.json"}}
@@ -59,7 +59,7 @@ def test_every_object_says_whose_it_is(harness):
 def test_infrastructure_labels_and_annotations_are_on_everything_also_when_they_change(harness):
     harness.put(*(route(harness.namespace, f"r{number}", "gw") for number in range(65)))  # more than one shard
     harness.gateway(infrastructure=INFRASTRUCTURE)
-    harness.until(lambda: harness.find("ConfigMap", "gw-vcl-1"), "a second shard")
+    harness.wait_for(lambda: harness.find("ConfigMap", "gw-vcl-1"), "a second shard")
     harness.operator.settled()
     assert told(harness) == {("tea", "42")}
     harness.gateway(infrastructure={"labels": {"team": "milk"}, "annotations": {"example.com/cost": "7"}})
@@ -82,12 +82,12 @@ def test_a_disruption_budget_comes_changes_and_goes_with_the_parameters(harness)
     harness.gateway()
     assert harness.get("PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
     harness.configure(podDisruptionBudget={"minAvailable": 2})
-    spec = harness.until(
+    spec = harness.wait_for(
         lambda: "minAvailable" in (one := harness.get("PodDisruptionBudget")["spec"]) and one, "another one"
     )
     assert "maxUnavailable" not in spec
     harness.configure()
-    harness.until(lambda: harness.find("PodDisruptionBudget") is None, "no budget")
+    harness.wait_for(lambda: harness.find("PodDisruptionBudget") is None, "no budget")
 
 
 def test_an_autoscaler_comes_and_goes_and_decides_about_replicas(harness):
@@ -101,8 +101,8 @@ def test_an_autoscaler_comes_and_goes_and_decides_about_replicas(harness):
     assert "FieldConflict" not in harness.events()
     assert len(found["spec"]["template"]["spec"]["containers"][0]["ports"]) == 3
     harness.configure()
-    harness.until(lambda: harness.find("HorizontalPodAutoscaler") is None, "no autoscaler")
-    harness.until(lambda: harness.get("Deployment")["spec"]["replicas"] == 1, "as many as without an autoscaler")
+    harness.wait_for(lambda: harness.find("HorizontalPodAutoscaler") is None, "no autoscaler")
+    harness.wait_for(lambda: harness.get("Deployment")["spec"]["replicas"] == 1, "as many as without an autoscaler")
 
 
 def test_an_autoscaler_begins_with_the_pods_that_there_are(harness):
@@ -110,7 +110,7 @@ def test_an_autoscaler_begins_with_the_pods_that_there_are(harness):
     harness.configure(replicas=5)
     harness.gateway()
     harness.configure(autoscaling={"minReplicas": 2, "maxReplicas": 9})
-    harness.until(lambda: harness.find("HorizontalPodAutoscaler"), "an autoscaler")
+    harness.wait_for(lambda: harness.find("HorizontalPodAutoscaler"), "an autoscaler")
     harness.gateway(ports=(80, 81))
     assert harness.get("Deployment")["spec"]["replicas"] == 5
     harness.change("Deployment", "gw", {"spec": {"replicas": 7}}, subresource="scale", who="hpa")
@@ -124,7 +124,7 @@ def test_replicas_follow_the_parameters(harness):
     harness.gateway()
     assert harness.get("Deployment")["spec"]["replicas"] == 3
     harness.configure(replicas=2)
-    harness.until(lambda: harness.get("Deployment")["spec"]["replicas"] == 2, "2 replicas")
+    harness.wait_for(lambda: harness.get("Deployment")["spec"]["replicas"] == 2, "2 replicas")
 
 
 @pytest.mark.parametrize("name", ["a" * 253, "9." + "b" * 200, "a.b.c"])
@@ -151,7 +151,7 @@ def test_gateways_do_not_disturb_each_other(harness):
     harness.put(route(harness.namespace, "tea", "one"), route(harness.namespace, "milk", "two"))
     harness.gateway("one")
     harness.gateway("two", ports=(8000,))
-    harness.until(lambda: (harness.routes("one"), harness.routes("two")) == ({"tea"}, {"milk"}), "a route each")
+    harness.wait_for(lambda: (harness.routes("one"), harness.routes("two")) == ({"tea"}, {"milk"}), "a route each")
     before = [
         one["metadata"]["resourceVersion"] for one in harness.owned() if one["metadata"]["name"].startswith("two")
     ]
@@ -181,7 +181,9 @@ def test_the_service_is_as_the_class_says_and_changes_with_it(harness):
     assert found["spec"]["type"] == "LoadBalancer"
     assert found["spec"]["externalTrafficPolicy"] == "Local"
     harness.configure(service={"type": "ClusterIP", "annotations": {"a": "2"}})
-    found = harness.until(lambda: (one := harness.get("Service"))["spec"]["type"] == "ClusterIP" and one, "a ClusterIP")
+    found = harness.wait_for(
+        lambda: (one := harness.get("Service"))["spec"]["type"] == "ClusterIP" and one, "a ClusterIP"
+    )
     assert {key: value for key, value in found["metadata"]["annotations"].items() if key in "ab"} == {"a": "2"}
     assert "nodePort" not in found["spec"]["ports"][0]
     condition = harness.until_condition("Gateway", "gw", "Programmed", "Pending")

@@ -8,18 +8,8 @@ import pytest
 from cluster.apiserver.server import Cluster, crd_files
 from support.kube.churn import Churn
 from support.kube.convergence import assert_converged, assert_nothing_left_to_write
-from support.kube.operator_process import (
-    ACCOUNT,
-    SYSTEM,
-    OperatorProcess,
-    gateway,
-    gateway_class,
-    listener_set,
-    parameters,
-    put,
-    route,
-    service,
-)
+from support.kube.documents import gateway, gateway_class, listener_set, parameters, put, route, service
+from support.kube.operator_process import ACCOUNT, SYSTEM, OperatorProcess
 from support.kube.states import is_as_translated, versions
 from support.waiting import until
 

@@ -7,17 +7,8 @@ import yaml
 from cluster.apiserver.server import Cluster
 from support.kube.bulk import restore, twins
 from support.kube.churn import user_vcl
-from support.kube.operator_process import (
-    OperatorProcess,
-    gateway,
-    gateway_class,
-    listener_set,
-    parameters,
-    path_of,
-    put,
-    route,
-    service,
-)
+from support.kube.documents import gateway, gateway_class, listener_set, parameters, path_of, put, route, service
+from support.kube.operator_process import OperatorProcess
 from support.kube.states import is_as_translated, stored, translated, versions
 from support.waiting import until
 

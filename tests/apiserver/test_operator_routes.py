@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from cluster.apiserver.server import Cluster
+from support.kube.documents import OURS, gateway, gateway_class, reference_grant, route, service
 from support.kube.operator_harness import OperatorHarness
-from support.kube.operator_process import OURS, gateway, gateway_class, reference_grant, route, service
 from varnish_gateway.emit.names import endpoints_binding
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
@@ -61,11 +61,11 @@ def test_a_route_writes_routing_and_touches_nothing_else(harness):
         service(harness.namespace, "tea"), service(harness.namespace, "milk"), route(harness.namespace, "tea", "gw")
     )
     harness.gateway()
-    harness.until(lambda: harness.routes() == {"tea"}, "the first route")
+    harness.wait_for(lambda: harness.routes() == {"tea"}, "the first route")
     harness.operator.settled()
     before = {(one["kind"], one["metadata"]["name"]): one for one in harness.owned()}
     harness.put(route(harness.namespace, "milk", "gw"))
-    harness.until(lambda: harness.routes() == {"tea", "milk"}, "the second route")
+    harness.wait_for(lambda: harness.routes() == {"tea", "milk"}, "the second route")
     harness.operator.settled()
     after = {(one["kind"], one["metadata"]["name"]): one for one in harness.owned()}
     assert before.keys() == after.keys()
@@ -85,9 +85,9 @@ def test_attached_routes_are_counted(harness):
     for name in ("a", "b", "c"):
         harness.put(service(harness.namespace, name), route(harness.namespace, name, "gw"))
     harness.gateway()
-    harness.until(lambda: attached(harness) == [3], "3 routes")
+    harness.wait_for(lambda: attached(harness) == [3], "3 routes")
     harness.delete("HTTPRoute", "b")
-    harness.until(lambda: attached(harness) == [2], "2 routes")
+    harness.wait_for(lambda: attached(harness) == [2], "2 routes")
 
 
 # -- whose entries -------------------------------------------------------------------------------
@@ -103,12 +103,12 @@ def test_what_other_controllers_say_about_a_route_stays_as_it_is(harness):
     harness.gateway()
     shared["spec"]["parentRefs"].append({"name": "gw"})
     harness.put(shared)
-    harness.until(lambda: entries(harness, "tea"), "an entry of ours")
+    harness.wait_for(lambda: entries(harness, "tea"), "an entry of ours")
     assert entries(harness, "tea", THEIRS) == [their_entry("theirs")]
     assert [entry["parentRef"]["name"] for entry in entries(harness, "tea")] == ["gw"]
     shared["spec"]["parentRefs"] = [{"name": "theirs"}]
     harness.put(shared)
-    harness.until(lambda: not entries(harness, "tea"), "no entry of ours")
+    harness.wait_for(lambda: not entries(harness, "tea"), "no entry of ours")
     assert harness.parents("tea") == [their_entry("theirs")]
     assert harness.routes() == set()
 
@@ -120,9 +120,9 @@ def test_a_gateway_of_another_class_is_never_touched(harness):
     both["spec"]["parentRefs"].append({"name": "gw"})
     harness.put(both)
     harness.gateway()
-    harness.until(lambda: entries(harness, "tea"), "an entry of ours")
+    harness.wait_for(lambda: entries(harness, "tea"), "an entry of ours")
     harness.delete("HTTPRoute", "tea")
-    harness.until(lambda: harness.routes() == set(), "no route")
+    harness.wait_for(lambda: harness.routes() == set(), "no route")
     harness.operator.settled()
     assert harness.get("Gateway", "theirs") == untouched
     assert {one["metadata"]["labels"]["gateway.networking.k8s.io/gateway-name"] for one in harness.owned()} == {"gw"}
@@ -140,7 +140,7 @@ def test_an_entry_of_a_second_operator_of_ours_stays(harness):
     harness.gateway()
     both["spec"]["parentRefs"].append({"name": "gw"})
     harness.put(both)
-    harness.until(lambda: len(entries(harness, "tea")) == 2, "an entry of each")
+    harness.wait_for(lambda: len(entries(harness, "tea")) == 2, "an entry of each")
     assert said in entries(harness, "tea")
     harness.delete("GatewayClass", "second")
 
@@ -148,12 +148,12 @@ def test_an_entry_of_a_second_operator_of_ours_stays(harness):
 def test_a_condition_of_somebody_else_in_our_own_entry_stays(harness):
     harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
     harness.gateway()
-    (own,) = harness.until(lambda: entries(harness, "tea"), "an entry of ours")
+    (own,) = harness.wait_for(lambda: entries(harness, "tea"), "an entry of ours")
     (blessed,) = their_entry("gw")["conditions"]
     both = own | {"conditions": [*own["conditions"], blessed]}
     harness.change("HTTPRoute", "tea", {"status": {"parents": [both]}}, subresource="status", who="they")
     harness.delete("Service", "tea")
-    harness.until(
+    harness.wait_for(
         lambda: reason(harness, "tea", "ResolvedRefs") == "BackendNotFound", "a condition of ours that changes"
     )
     (entry,) = entries(harness, "tea")
@@ -169,7 +169,7 @@ def test_a_route_with_very_much_wrong_is_told_so(harness):
     ]
     harness.put(far)
     harness.gateway()
-    harness.until(lambda: reason(harness, "tea", "ResolvedRefs") == "RefNotPermitted", "a status that can be stored")
+    harness.wait_for(lambda: reason(harness, "tea", "ResolvedRefs") == "RefNotPermitted", "a status that can be stored")
 
 
 # -- grants and namespaces -----------------------------------------------------------------------
@@ -178,13 +178,13 @@ def test_a_route_with_very_much_wrong_is_told_so(harness):
 def test_grants_come_and_go_at_any_time(harness, backends):
     harness.put(route(harness.namespace, "tea", "gw", backend={"namespace": backends}))
     harness.gateway()
-    harness.until(lambda: reason(harness, "tea", "ResolvedRefs") == "RefNotPermitted", "no permission")
+    harness.wait_for(lambda: reason(harness, "tea", "ResolvedRefs") == "RefNotPermitted", "no permission")
     assert routed_services(harness) == {None}
     harness.put(reference_grant(backends, harness.namespace))
-    harness.until(lambda: reason(harness, "tea", "ResolvedRefs") == "ResolvedRefs", "permission")
+    harness.wait_for(lambda: reason(harness, "tea", "ResolvedRefs") == "ResolvedRefs", "permission")
     assert routed_services(harness) == {f"{backends}/tea"}
     harness.delete("ReferenceGrant", "grant", backends)
-    harness.until(lambda: reason(harness, "tea", "ResolvedRefs") == "RefNotPermitted", "no permission again")
+    harness.wait_for(lambda: reason(harness, "tea", "ResolvedRefs") == "RefNotPermitted", "no permission again")
     assert routed_services(harness) == {None}
 
 
@@ -201,16 +201,16 @@ def test_endpoints_may_be_read_where_routes_point_and_only_as_long_as_they_do(ha
         reference_grant(backends, harness.namespace),
         route(harness.namespace, "tea", "gw", backend={"namespace": backends}),
     )
-    harness.until(lambda: harness.names("RoleBinding", backends), "a binding")
+    harness.wait_for(lambda: harness.names("RoleBinding", backends), "a binding")
     name = endpoints_binding(harness.namespace, "gw")
     binding = harness.get("RoleBinding", name, backends)
     assert binding["roleRef"]["name"] == "varnish-gateway-chaperone"
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "gw", "namespace": harness.namespace}]
     assert "ownerReferences" not in binding["metadata"]
     harness.put(service(harness.namespace, "milk"), route(harness.namespace, "milk", "gw"))
-    harness.until(lambda: harness.find("RoleBinding", name), "a binding at home")
+    harness.wait_for(lambda: harness.find("RoleBinding", name), "a binding at home")
     harness.delete("HTTPRoute", "tea")
-    harness.until(lambda: harness.names("RoleBinding", backends) == set(), "no binding there")
+    harness.wait_for(lambda: harness.names("RoleBinding", backends) == set(), "no binding there")
     assert harness.find("RoleBinding", name)
 
 
@@ -240,7 +240,7 @@ def test_many_routes_are_in_shards_that_an_index_names(harness):
     harness.put(service(harness.namespace, "tea"))
     harness.put(*(route(harness.namespace, name, "gw", backend={"name": "tea"}) for name in names))
     harness.gateway()
-    harness.until(lambda: len(index(harness)) == 4 and attached(harness) == [200], "4 shards")
+    harness.wait_for(lambda: len(index(harness)) == 4 and attached(harness) == [200], "4 shards")
     harness.operator.settled()
     texts = shards(harness)
     assert index(harness) == ("", *(content_hash(texts[number].encode()) for number in (1, 2, 3)))
@@ -250,7 +250,7 @@ def test_many_routes_are_in_shards_that_an_index_names(harness):
     assert {one["metadata"]["ownerReferences"][0]["name"] for one in harness.owned()} == {"gw"}
     for name in sorted(names)[10:]:
         harness.delete("HTTPRoute", name)
-    harness.until(lambda: attached(harness) == [10], "10 routes")
-    harness.until(lambda: not shards(harness), "one shard")
+    harness.wait_for(lambda: attached(harness) == [10], "10 routes")
+    harness.wait_for(lambda: not shards(harness), "one shard")
     assert index(harness) == ()
     assert all_routes(harness) == set(sorted(names)[:10])

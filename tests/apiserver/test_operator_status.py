@@ -4,12 +4,12 @@ import signal
 
 import pytest
 
+from support.kube.documents import gateway, gateway_class, parameters, put, route, service
 from support.kube.gateway_pod import GatewayPod
+from support.kube.gateway_status import ADDRESS, give_address, is_programmed
 from support.kube.operator_harness import OperatorHarness
-from support.kube.operator_process import OperatorProcess, gateway, gateway_class, parameters, put, route, service
+from support.kube.operator_process import OperatorProcess
 from varnish_gateway.translate.gateway.gateway_class import CLUSTER_FEATURES
-
-ADDRESS = "192.0.2.7"
 
 
 def accepted(harness: OperatorHarness) -> tuple[str, str]:
@@ -25,17 +25,6 @@ def vcl_map(harness: OperatorHarness, text: str) -> dict:
 
 def use_vcl(harness: OperatorHarness) -> None:
     harness.configure(userVCLConfigMapRef={"name": "user-vcl", "namespace": harness.namespace})
-
-
-def give_address(harness: OperatorHarness, address: str = ADDRESS, name: str = "gw") -> None:
-    """Do what a cloud does."""
-    status = {"loadBalancer": {"ingress": [{"ip": address}]}}
-    harness.change("Service", name, {"status": status}, subresource="status", who="cloud")
-
-
-def is_programmed(harness: OperatorHarness, generation: int) -> bool:
-    condition = harness.conditions("Gateway")["Programmed"]
-    return (condition["status"], condition["observedGeneration"]) == ("True", generation)
 
 
 # -- classes -------------------------------------------------------------------------------------
@@ -63,11 +52,11 @@ def test_another_class_of_ours_is_told_that_it_waits_until_its_operator_speaks(h
     """Every generation of it; and its own operator's word is never taken back."""
     harness.put(other := gateway_class(namespace))
     told = harness.until_condition("GatewayClass", namespace, "Accepted", "Pending")
-    harness.until(
+    harness.wait_for(
         lambda: harness.conditions("GatewayClass", namespace)["Accepted"].get("observedGeneration") == 1, "told"
     )
     harness.put({**other, "spec": {**other["spec"], "description": "new"}})
-    harness.until(
+    harness.wait_for(
         lambda: harness.conditions("GatewayClass", namespace)["Accepted"]["observedGeneration"] == 2, "told again"
     )
     assert f"GATEWAY_CLASS_NAME={namespace}" in harness.conditions("GatewayClass", namespace)["Accepted"]["message"]
@@ -94,7 +83,7 @@ def test_parameters_that_are_missing_leave_gateways_as_they_are(harness):
     harness.put(parameters("missing", replicas=2))
     harness.until_condition("GatewayClass", harness.class_name, "Accepted", "Accepted")
     harness.until_condition("Gateway", "gw", "Accepted", "Accepted")
-    harness.until(lambda: harness.get("Deployment")["spec"]["replicas"] == 2, "what they ask for")
+    harness.wait_for(lambda: harness.get("Deployment")["spec"]["replicas"] == 2, "what they ask for")
     harness.delete("GatewayClassParameters", "missing")
 
 
@@ -107,10 +96,10 @@ def test_user_vcl_is_waited_for(harness):
     harness.operator.settled()
     assert harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"] == plain
     harness.put({**vcl_map(harness, ""), "data": {"other": ""}})
-    harness.until(lambda: "has no key user.vcl" in accepted(harness)[1], "another message")
+    harness.wait_for(lambda: "has no key user.vcl" in accepted(harness)[1], "another message")
     harness.put(vcl_map(harness, "# mine"))
     harness.until_condition("GatewayClass", harness.class_name, "Accepted", "Accepted")
-    harness.until(lambda: "# mine" in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the VCL")
+    harness.wait_for(lambda: "# mine" in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the VCL")
 
 
 def test_routes_flow_while_the_class_is_at_fault_also_after_a_restart(cluster, namespace, tmp_path):
@@ -125,7 +114,7 @@ def test_routes_flow_while_the_class_is_at_fault_also_after_a_restart(cluster, n
     )
     operator.start()
     try:
-        harness.until(lambda: harness.routes() == {"tea", "milk"}, "the new route")
+        harness.wait_for(lambda: harness.routes() == {"tea", "milk"}, "the new route")
         harness.put(gateway(namespace, "new", namespace))
         harness.until_condition("Gateway", "new", "Accepted", "InvalidParameters")
         operator.settled()
@@ -136,7 +125,7 @@ def test_routes_flow_while_the_class_is_at_fault_also_after_a_restart(cluster, n
             "gw"
         }
         harness.put(gateway_class(namespace))
-        harness.until(lambda: harness.find("Deployment", "new"), "the new Gateway's pods")
+        harness.wait_for(lambda: harness.find("Deployment", "new"), "the new Gateway's pods")
     finally:
         operator.stop()
 
@@ -167,7 +156,7 @@ def test_programmed_means_that_the_pods_serve_this_generation(harness):
     harness.gateway()
     give_address(harness)
     with GatewayPod(harness).running() as pod:
-        harness.until(lambda: is_programmed(harness, 1), "generation 1 is programmed")
+        harness.wait_for(lambda: is_programmed(harness, 1), "generation 1 is programmed")
         listener = harness.get("Gateway")["status"]["listeners"][0]
         assert {one["type"]: one["status"] for one in listener["conditions"]}["Programmed"] == "True"
         pod.process.send_signal(signal.SIGSTOP)
@@ -178,11 +167,11 @@ def test_programmed_means_that_the_pods_serve_this_generation(harness):
             pod.process.send_signal(signal.SIGCONT)
         assert (told["status"], told["observedGeneration"]) == ("False", 2)
         assert pod.name in told["message"]
-        harness.until(lambda: is_programmed(harness, 2), "generation 2 is programmed")
+        harness.wait_for(lambda: is_programmed(harness, 2), "generation 2 is programmed")
         pod.say(ready=False)
         harness.until_condition("Gateway", "gw", "Programmed", "Pending")
         pod.say(ready=True)
-        harness.until(lambda: is_programmed(harness, 2), "it is programmed again")
+        harness.wait_for(lambda: is_programmed(harness, 2), "it is programmed again")
 
 
 def test_vcl_that_does_not_compile_is_told_with_the_users_own_line(harness):
@@ -191,14 +180,14 @@ def test_vcl_that_does_not_compile_is_told_with_the_users_own_line(harness):
     harness.gateway()
     give_address(harness)
     with GatewayPod(harness).running():
-        harness.until(lambda: is_programmed(harness, 1), "it is programmed")
+        harness.wait_for(lambda: is_programmed(harness, 1), "it is programmed")
         harness.put(vcl_map(harness, "# fine\nsub vcl_recv {\n  set req.nonsense = 1;\n}"))
         told = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
         assert "req.nonsense" in told["message"]
         assert "line 3" in told["message"].lower()
         harness.until_event("Invalid")
         harness.put(vcl_map(harness, "# better"))
-        harness.until(lambda: is_programmed(harness, 1), "it is programmed again")
+        harness.wait_for(lambda: is_programmed(harness, 1), "it is programmed again")
 
 
 # -- spec.addresses ------------------------------------------------------------------------------
@@ -211,11 +200,11 @@ def test_an_address_that_is_asked_for_is_asked_of_the_load_balancer(harness):
     assert (told["reason"], ADDRESS in told["message"]) == ("AddressNotUsable", True)
     with GatewayPod(harness).running():
         give_address(harness, "192.0.2.99")
-        harness.until(lambda: harness.get("Gateway")["status"].get("addresses"), "an address")
+        harness.wait_for(lambda: harness.get("Gateway")["status"].get("addresses"), "an address")
         harness.operator.settled()
         assert harness.conditions("Gateway")["Programmed"]["reason"] == "AddressNotUsable"
         give_address(harness)
-        harness.until(lambda: is_programmed(harness, 1), "it is programmed")
+        harness.wait_for(lambda: is_programmed(harness, 1), "it is programmed")
 
 
 def test_addresses_are_corrected_step_by_step(harness):
@@ -232,7 +221,7 @@ def test_addresses_are_corrected_step_by_step(harness):
     assert harness.get("Service")["spec"]["loadBalancerIP"] == ADDRESS
     with GatewayPod(harness).running():
         give_address(harness)
-        harness.until(lambda: is_programmed(harness, 3), "it is programmed")
+        harness.wait_for(lambda: is_programmed(harness, 3), "it is programmed")
     assert harness.get("Gateway")["status"]["addresses"] == [usable]
     observed = {condition["observedGeneration"] for condition in harness.conditions("Gateway").values()}
     assert observed == {3}

@@ -7,7 +7,6 @@ import socket
 import ssl
 import tempfile
 import threading
-from base64 import b64decode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -15,61 +14,26 @@ import msgspec
 import pytest
 from cryptography import x509
 
-from apiserver.test_operator_status import give_address, is_programmed
 from support import certificates
+from support.kube.documents import GATEWAY_API, Document, gateway_class, put, route, service
 from support.kube.gateway_pod import GatewayPod
+from support.kube.gateway_status import give_address, is_programmed
+from support.kube.gateway_tls import (
+    ROOT,
+    certificate_names,
+    certify,
+    https,
+    listener,
+    sealed,
+    until_listener,
+    until_names,
+)
 from support.kube.operator_harness import OperatorHarness
-from support.kube.operator_process import GATEWAY_API, Document, OperatorProcess, gateway_class, put, route, service
+from support.kube.operator_process import OperatorProcess
 from varnish_gateway.emit.manifests.containers import HEALTH_PORT
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.tls.blocks import CERTIFICATE_BYTES
-
-ROOT = certificates.authority("root")
-
-
-def https(name: str, *refs: str, namespace: str | None = None, port: int = 443, **more: Any) -> Document:
-    named = [{"name": ref} | ({"namespace": namespace} if namespace else {}) for ref in refs]
-    everyone = {"namespaces": {"from": "All"}}
-    certified = {"certificateRefs": named}
-    return {"name": name, "port": port, "protocol": "HTTPS", "tls": certified, "allowedRoutes": everyone, **more}
-
-
-def certify(
-    harness: OperatorHarness, name: str, host: str = "www.example.com", namespace: str | None = None, **more: Any
-) -> None:
-    harness.put(ROOT.issue(host, **more).secret(namespace or harness.namespace, name))
-
-
-def sealed(harness: OperatorHarness, name: str = "gw") -> dict[str, bytes]:
-    """Return what the Gateway's Secret holds."""
-    found = harness.find("Secret", f"{name}-tls") or {}
-    return {key: b64decode(text) for key, text in found.get("data", {}).items()}
-
-
-def certificate_names(harness: OperatorHarness, name: str = "gw") -> dict[int, list[tuple[str, ...]]]:
-    """Return the hostnames of listeners by port, as their certificates name them first."""
-    data = sealed(harness, name)
-    if "tls.json" not in data:
-        return {}
-    tls = msgspec.json.decode(data.pop("tls.json"), type=wire.Tls)
-    named = {one.file for port in tls.ports for one in port.certificates}
-    assert named | {port.clients.file for port in tls.ports if port.clients} == data.keys()
-    return {port.port: [one.names[:1] for one in port.certificates] for port in tls.ports}
-
-
-def listener(harness: OperatorHarness, name: str = "https", gateway: str = "gw") -> dict[str, tuple[str, str]]:
-    found = harness.get("Gateway", gateway).get("status", {}).get("listeners", ())
-    conditions = [c for one in found if one["name"] == name for c in one["conditions"]]
-    return {c["type"]: (c["status"], c["reason"]) for c in conditions}
-
-
-def until_listener(harness: OperatorHarness, name: str, **wanted: tuple[str, str]) -> None:
-    harness.until(lambda: wanted.items() <= listener(harness, name).items(), f"{name} is {wanted}")
-
-
-def until_names(harness: OperatorHarness, wanted: dict[int, list[tuple[str, ...]]]) -> None:
-    harness.until(lambda: certificate_names(harness) == wanted, f"certificates are {wanted}")
 
 
 def template(harness: OperatorHarness) -> Document:
@@ -119,7 +83,7 @@ def test_a_rotation_is_another_secret_and_the_same_pods(harness):
     harness.gateway(listeners=[https("https", "cert")])
     before, writes, pods = sealed(harness), harness.operator.writes(), template(harness)
     certify(harness, "cert", "rotated.example.com")
-    harness.until(lambda: sealed(harness) not in ({}, before), "the new certificate")
+    harness.wait_for(lambda: sealed(harness) not in ({}, before), "the new certificate")
     harness.operator.settled()
     assert certificate_names(harness) == {443: [("*",)]}
     assert not before.keys() & sealed(harness).keys() - {"tls.json"}, "the former file is gone"
@@ -136,10 +100,10 @@ def test_a_certificate_that_comes_late_goes_or_breaks_replaces_no_pod(harness):
     pods = template(harness)
     assert harness.routing().listeners == (), "nothing is served without a certificate"
     certify(harness, "cert")
-    harness.until(lambda: certificate_names(harness) == {443: [("*",)]}, "the certificate")
-    harness.until(lambda: harness.routing().listeners, "the listener")
+    harness.wait_for(lambda: certificate_names(harness) == {443: [("*",)]}, "the certificate")
+    harness.wait_for(lambda: harness.routing().listeners, "the listener")
     harness.delete("Secret", "cert")
-    harness.until(lambda: not sealed(harness), "an empty Secret")
+    harness.wait_for(lambda: not sealed(harness), "an empty Secret")
     harness.operator.settled()
     assert template(harness) == pods
 
@@ -160,14 +124,14 @@ def test_a_secret_that_somebody_deletes_or_changes_is_made_anew(harness):
     harness.gateway(listeners=[https("https", "cert")])
     good = sealed(harness)
     harness.delete("Secret", "gw-tls")
-    harness.until(lambda: sealed(harness) == good, "the Secret")
+    harness.wait_for(lambda: sealed(harness) == good, "the Secret")
     harness.change("Secret", "gw-tls", {"data": {"tls.json": "eA=="}})
     message = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")["message"]
     assert "Secret" in message
     assert "delete the Secret, and it is made anew at once" in message
     harness.delete("Secret", "gw-tls")
-    harness.until(lambda: sealed(harness) == good, "the Secret")
-    harness.until(lambda: harness.conditions("Gateway")["Programmed"]["reason"] != "Invalid", "no fault")
+    harness.wait_for(lambda: sealed(harness) == good, "the Secret")
+    harness.wait_for(lambda: harness.conditions("Gateway")["Programmed"]["reason"] != "Invalid", "no fault")
 
 
 def test_a_secret_of_somebody_else_is_never_touched(harness):
@@ -304,11 +268,11 @@ def test_authorities_are_followed_and_a_port_is_not_served_without_them(harness)
     )
     assert sealed(harness) == {}
     harness.put(certificates.config_map(harness.namespace, "ca", ROOT))
-    harness.until(lambda: clients(harness) == ROOT.own, "the authority")
+    harness.wait_for(lambda: clients(harness) == ROOT.own, "the authority")
     until_listener(harness, "https", ResolvedRefs=("True", "ResolvedRefs"), Accepted=("True", "Accepted"))
     second = certificates.authority("second")
     harness.put(certificates.config_map(harness.namespace, "ca", ROOT, second))
-    harness.until(lambda: clients(harness) == ROOT.own + second.own, "both")
+    harness.wait_for(lambda: clients(harness) == ROOT.own + second.own, "both")
     harness.delete("ConfigMap", "ca")
     until_names(harness, {})
     until_listener(harness, "https", Accepted=("False", "NoValidCACertificate"))
@@ -325,7 +289,7 @@ def test_authorities_of_another_namespace_take_a_grant(harness, other):
         harness, "https", ResolvedRefs=("False", "RefNotPermitted"), Accepted=("False", "NoValidCACertificate")
     )
     harness.put(let(other, harness.namespace, "ConfigMap"))
-    harness.until(lambda: clients(harness) == ROOT.own, "the authority")
+    harness.wait_for(lambda: clients(harness) == ROOT.own, "the authority")
 
 
 # -- when it is programmed -----------------------------------------------------------------------
@@ -362,15 +326,15 @@ def test_programmed_waits_for_the_pods_to_have_the_certificates(harness, told, c
     try:
         pod._create()
         message = harness.until_condition("Gateway", "gw", "Programmed", "Pending")["message"]
-        harness.until(
+        harness.wait_for(
             lambda: "the newest certificate" in harness.conditions("Gateway")["Programmed"]["message"], message
         )
         told["tls"] = content_hash(sealed(harness)["tls.json"])
-        harness.until(lambda: is_programmed(harness, 1), "programmed")
+        harness.wait_for(lambda: is_programmed(harness, 1), "programmed")
         certify(harness, "cert", "rotated.example.com")
-        harness.until(lambda: not is_programmed(harness, 1), "another certificate")
+        harness.wait_for(lambda: not is_programmed(harness, 1), "another certificate")
         told["tls"] = content_hash(sealed(harness)["tls.json"])
-        harness.until(lambda: is_programmed(harness, 1), "programmed again")
+        harness.wait_for(lambda: is_programmed(harness, 1), "programmed again")
     finally:
         harness.delete("Pod", pod.name)
         server.shutdown()
@@ -414,15 +378,15 @@ def test_pods_serve_what_the_operator_hands_them(harness):
     harness.gateway(listeners=[*listeners, guarded], tls=tls)
     give_address(harness)
     with GatewayPod(harness).running() as pod:
-        harness.until(lambda: is_programmed(harness, 1), "programmed")
+        harness.wait_for(lambda: is_programmed(harness, 1), "programmed")
         assert shown(pod, "www.example.com") == www.certificate
         assert listener(harness, "api")["Programmed"] == ("False", "Invalid")
         harness.put(api.secret(harness.namespace, "api"))
-        harness.until(lambda: shown(pod, "api.example.com") == api.certificate, "the certificate that came later")
+        harness.wait_for(lambda: shown(pod, "api.example.com") == api.certificate, "the certificate that came later")
         rotated = curved("www.example.com", turn=1)
         harness.put(rotated.secret(harness.namespace, "www"))
-        harness.until(lambda: shown(pod, "www.example.com") == rotated.certificate, "the rotated certificate")
-        harness.until(lambda: is_programmed(harness, 1), "programmed again")
+        harness.wait_for(lambda: shown(pod, "www.example.com") == rotated.certificate, "the rotated certificate")
+        harness.wait_for(lambda: is_programmed(harness, 1), "programmed again")
         assert shown(pod, "www.example.com", 8443) is None, "without a client certificate"
         assert shown(pod, "www.example.com", 8443, ROOT.issue("client", key=certificates.curve_key()))
         stranger = certificates.authority("stranger").issue("client", key=certificates.curve_key())
@@ -451,7 +415,7 @@ def test_an_operator_that_finds_everything_right_writes_nothing(cluster, namespa
         harness.put(gateway_class(namespace, parameters="missing"))
         good = sealed(harness)
         operator.start()
-        harness.until(lambda: sealed(harness) != good, "the new certificate, also while the class is at fault")
+        harness.wait_for(lambda: sealed(harness) != good, "the new certificate, also while the class is at fault")
         harness.put(
             {**gateway_with(harness, https("https", "cert")), "metadata": {"name": "new", "namespace": namespace}}
         )
@@ -459,6 +423,6 @@ def test_an_operator_that_finds_everything_right_writes_nothing(cluster, namespa
         operator.settled()
         assert harness.find("Secret", "new-tls") is None
         harness.put(gateway_class(namespace))
-        harness.until(lambda: sealed(harness, "new"), "the new Gateway's certificates")
+        harness.wait_for(lambda: sealed(harness, "new"), "the new Gateway's certificates")
     finally:
         operator.stop()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from support.kube.operator_process import gateway, gateway_class, listener_set, parameters, route
+from support.kube.documents import gateway, gateway_class, listener_set, parameters, route
 from support.simulation.client import SimulatedClient
 from support.simulation.store import Store
 from varnish_gateway import errors

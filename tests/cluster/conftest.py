@@ -9,7 +9,6 @@ import pytest
 
 from cluster import layout
 from cluster.api import Api
-from support.kube import echo as objects
 from support.kube.cluster_harness import ClusterHarness
 
 _turn = itertools.count(1)
@@ -33,6 +32,5 @@ def api() -> Iterator[Api]:
 def harness(api: Api) -> Iterator[ClusterHarness]:
     """Have a namespace."""
     name = f"test-{os.getpid()}-{next(_turn)}"
-    api.create("/api/v1/namespaces", objects.namespace(name))
-    yield ClusterHarness(api, name)
-    api.delete(f"/api/v1/namespaces/{name}")
+    with ClusterHarness.in_namespace(api, name) as harness:
+        yield harness

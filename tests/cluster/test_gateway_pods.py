@@ -8,8 +8,8 @@ import pytest
 from cluster import install
 from cluster.api import Api
 from support.http.traffic import Target, ask, probe, traffic
-from support.kube import echo as objects
-from support.kube.cluster_harness import ClusterHarness, until
+from support.kube.cluster_harness import ClusterHarness
+from support.kube.documents import route
 
 PARAMETERS = "/apis/gateway.varnish-software.com/v1alpha1/gatewayclassparameters/two-replicas"
 CLASS = f"/apis/gateway.networking.k8s.io/v1/gatewayclasses/{install.CLASS}"
@@ -52,20 +52,20 @@ async def test_a_deleted_pod_takes_no_request_with_it(harness: ClusterHarness):
     """New connections find the other pod; what is on its way is answered."""
     harness.echo("echo")
     address = harness.gateway()
-    until(lambda: len(ready_endpoints(harness, "gateway")) == 2, "two pods are ready")
-    harness.put(objects.route("route", harness.namespace, gateway="gateway", host="a.test", service="echo"))
+    harness.wait_for(lambda: len(ready_endpoints(harness, "gateway")) == 2, "two pods are ready")
+    harness.put(route(harness.namespace, "route", "gateway", host="a.test", backend={"name": "echo"}))
     target, slow = Target(address, "a.test"), Target(address, "a.test", path="/?delay=8s")
     await probe(target)
     connections = [await asyncio.open_connection(address, 80) for _ in range(8)]
     waiting = [asyncio.create_task(ask(slow, streams)) for streams in connections]
     (victim, *_) = sorted(ready_endpoints(harness, "gateway"))
     async with traffic(target, fresh=True) as seen:
-        await asyncio.to_thread(until, lambda: seen.answered > 50, "there is load")
+        await asyncio.to_thread(harness.wait_for, lambda: seen.answered > 50, "there is load")
         harness.api.request("DELETE", harness.path("Pod", victim))
         await asyncio.to_thread(
-            until, lambda: victim not in ready_endpoints(harness, "gateway"), "its endpoint is gone"
+            harness.wait_for, lambda: victim not in ready_endpoints(harness, "gateway"), "its endpoint is gone"
         )
-        await asyncio.to_thread(until, lambda: harness.get("Pod", victim) is None, "the pod is gone")
+        await asyncio.to_thread(harness.wait_for, lambda: harness.get("Pod", victim) is None, "the pod is gone")
     assert not seen.failures, "it serves until nobody sends it connections any more"
     assert set(seen.statuses) == {200}
     answers = await asyncio.gather(*waiting)

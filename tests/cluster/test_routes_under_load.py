@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from support.http.traffic import Target, probe, traffic
-from support.kube import echo as objects
 from support.kube.cluster_harness import ClusterHarness
+from support.kube.documents import route
 
 ROUTES = 500
 SWITCHES = 200
@@ -16,7 +16,7 @@ ROLLS = 10
 
 
 def switched_to(harness: ClusterHarness, service: str) -> None:
-    harness.put(objects.route("route", harness.namespace, gateway="gateway", host="a.test", service=service))
+    harness.put(route(harness.namespace, "route", "gateway", host="a.test", backend={"name": service}))
 
 
 async def served(harness: ClusterHarness, service: str, host: str = "a.test") -> Target:
@@ -36,9 +36,7 @@ async def test_a_new_route_is_not_found_until_it_is_served(harness: ClusterHarne
     seen: Counter[int] = Counter()
     for number in range(ROUTES):
         host = f"route-{number}.test"
-        harness.create(
-            objects.route(f"route-{number}", harness.namespace, gateway="gateway", host=host, service="echo")
-        )
+        harness.create(route(harness.namespace, f"route-{number}", "gateway", host=host, backend={"name": "echo"}))
         statuses, _ = await probe(Target(address, host))
         seen += statuses
     assert set(seen) <= {200, 404}, seen

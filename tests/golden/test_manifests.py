@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from support.builders.golden_shapes import INSTALLATION, documents, shape_of
+from support.builders.golden_manifests import INSTALLATION, documents, shape_of
 from varnish_gateway import ir
 from varnish_gateway.decoding import decode
 from varnish_gateway.emit import manifests

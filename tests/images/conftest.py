@@ -5,17 +5,10 @@ containers   the same, running, as in a pod
 programs     a command with the image's varnishd in place of this machine's
 """
 
-from pathlib import Path
-
 import pytest
 
-from support.images.archive import Archive
+from support.images.archive import BUILT, Archive
 from support.images.containers import Image
-from varnish.conftest import coffee, place, tea
-
-__all__ = ["coffee", "place", "tea"]
-
-BUILT = Path(__file__).parents[2] / "build" / "images"
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from images.conftest import BUILT
+from support.images.archive import BUILT
 from support.images.containers import Container, Image
 
 ROOT = BUILT.parents[1]

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from support.kube.operator_process import gateway, listener_set, route
+from support.kube.documents import gateway, listener_set, route
 from support.simulation.client import answers_to
 from support.simulation.documents import BACKEND, HOME, OTHERS, OURS, STRANGERS, Document, basics, class_parameters, pod
 from support.simulation.operators import SimulatedOperator, at_rest

@@ -1,4 +1,4 @@
-"""Wait for something that can only be looked for, with a deadline."""
+"""Poll for a condition, with a deadline."""
 
 import asyncio
 import time
@@ -11,8 +11,8 @@ GAP = 0.01
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T], what: str, seconds: float = TIMEOUT) -> T:
-    """Return the first true value; fail when the time is over."""
+def until(look: Callable[[], T], what: str = "the condition holds", seconds: float = TIMEOUT) -> T:
+    """Return the first true value of ``look``; fail after so many seconds."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
@@ -20,8 +20,10 @@ def until(look: Callable[[], T], what: str, seconds: float = TIMEOUT) -> T:
     return found
 
 
-async def until_async(look: Callable[[], Awaitable[T] | T], what: str, seconds: float = TIMEOUT) -> T:
-    """Return the first true value; fail when the time is over."""
+async def until_async(
+    look: Callable[[], Awaitable[T] | T], what: str = "the condition holds", seconds: float = TIMEOUT
+) -> T:
+    """Return the first true value of ``look``; fail after so many seconds."""
     deadline = time.monotonic() + seconds
     while not (found := await _value(look())):
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"

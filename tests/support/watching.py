@@ -28,10 +28,3 @@ def write(path: Path, text: str) -> None:
     """Write a file in a directory that may be new."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-
-
-def replace(path: Path, text: str) -> None:
-    """Write as editors do: beside it, then by rename."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text)
-    temporary.rename(path)

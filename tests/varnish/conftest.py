@@ -11,12 +11,10 @@ running                                ``vgw run`` as a process
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.directories import open_directory
 from support.http.origins import Origin, Origins
 from support.http.scripted_origin import ScriptedOrigin
 from support.varnish.ghost import Config, GhostHarness, backend, route, to
@@ -24,28 +22,10 @@ from varnish_gateway.ir import wire
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
-    with open_directory() as directory:
-        yield directory
-
-
-@pytest.fixture
 async def origins() -> AsyncIterator[Origins]:
     origins = Origins()
     yield origins
     await origins.close()
-
-
-@pytest.fixture(scope="module")
-def tea() -> Iterator[Origin]:
-    with Origin("tea") as origin:
-        yield origin
-
-
-@pytest.fixture(scope="module")
-def coffee() -> Iterator[Origin]:
-    with Origin("coffee") as origin:
-        yield origin
 
 
 # -- one rule, for what it asks of its endpoints -----------------------------------------------------

@@ -9,9 +9,9 @@ import pytest
 from support.http import client as http_client
 from support.http.client import Request, over_http1, over_http2
 from support.http.scripted_origin import ScriptedOrigin
+from support.http.websocket import HANDSHAKE, echo
 from support.varnish.dataplane import endpoints, must_serve, port_of
 from support.varnish.tls import https, pair, secure, tls
-from varnish.test_vmod_websocket import HANDSHAKE, echo
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.ir import wire
 

@@ -10,30 +10,9 @@ import pytest
 
 from support.http.client import Request, over_http2, proxied
 from support.http.scripted_origin import ScriptedOrigin, answer
+from support.http.websocket import HANDSHAKE, echo
 from support.varnish.ghost import Config, GhostHarness, backend, prefix, refusing_endpoint, route, to
 from varnish_gateway.ir import wire
-
-HANDSHAKE = (
-    b"GET /chat HTTP/1.1\r\nHost: example.com\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n"
-    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nX-Mine: 1\r\n\r\n"
-)
-
-
-def echo(connection: socket.socket, stop: threading.Event) -> bool:
-    """Upgrade, and send back whatever comes."""
-    connection.sendall(
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
-    )
-    while not stop.is_set():
-        try:
-            received = connection.recv(65536)
-        except TimeoutError:
-            continue
-        if not received:
-            return False
-        connection.sendall(received)
-    return False
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+BUILT = Path(__file__).parents[3] / "build" / "images"
 HIDDEN = ".wh."
 """A name that begins like this takes the rest of it away from the layers below."""
 

@@ -19,10 +19,9 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TREE / "tests"), str(TREE / "src")]
 
-from support.images.archive import Archive  # noqa: E402 - of this tree
+from support.images.archive import BUILT, Archive  # noqa: E402 - of this tree
 from support.images.containers import HOSTS  # noqa: E402
 
-BUILT = TREE / "build" / "images"
 PROGRAMS = ("haproxy", "varnishadm", "varnishd", "varnishlog", "varnishncsa", "varnishstat", "varnishtest")
 BINARIES = (Path("/usr/bin"), Path("/usr/sbin"))
 SHARED = ("/dev", "/proc", "/tmp", str(TREE))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from cluster.apiserver.server import Cluster, Refused
 from support.kube.bulk import create_all
-from support.kube.operator_process import (
+from support.kube.documents import (
     gateway,
     gateway_class,
     listener_set,

@@ -1,22 +1,25 @@
-"""A namespace in the running cluster: what a test does and sees there."""
+"""A namespace of the running cluster: what a test creates, reads and waits for there."""
 
+import contextlib
 import socket
-import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Self, TypeVar
 
+from cluster import install
 from cluster.api import Api, Document, Refused
-from support.kube import echo as objects
+from support.kube.documents import gateway, namespace
+from support.kube.echo import echo
+from support.waiting import until
 
-PLACES = {
+COLLECTIONS = {
     "Deployment": ("/apis/apps/v1", "deployments"),
     "Gateway": ("/apis/gateway.networking.k8s.io/v1", "gateways"),
     "HTTPRoute": ("/apis/gateway.networking.k8s.io/v1", "httproutes"),
     "Pod": ("/api/v1", "pods"),
     "Service": ("/api/v1", "services"),
 }
-PATIENCE = 120.0
-GAP = 0.05
+TIMEOUT = 120.0
+"""Pods that start and stop on a busy machine take their time."""
 T = TypeVar("T")
 
 
@@ -25,12 +28,22 @@ class ClusterHarness:
         self.api = api
         self.namespace = namespace
 
+    @classmethod
+    @contextlib.contextmanager
+    def in_namespace(cls, api: Api, name: str) -> Iterator[Self]:
+        """Create a namespace, and delete it at the end."""
+        api.create("/api/v1/namespaces", namespace(name))
+        try:
+            yield cls(api, name)
+        finally:
+            api.delete(f"/api/v1/namespaces/{name}")
+
     def path(self, kind: str, name: str = "") -> str:
-        group, plural = PLACES[kind]
+        group, plural = COLLECTIONS[kind]
         return f"{group}/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
 
     def put(self, *documents: Document) -> None:
-        """Make objects, or bring them to what is written."""
+        """Apply objects."""
         for document in documents:
             self.api.apply(self.path(document["kind"], document["metadata"]["name"]), document)
 
@@ -49,41 +62,35 @@ class ClusterHarness:
         chosen = ",".join(f"{label}%3D{value}" for label, value in labels.items())
         return list(self.api.get(f"{self.path('Pod')}?labelSelector={chosen}")["items"])
 
-    # -- what there has to be ----------------------------------------------------------------
+    # -- waiting ------------------------------------------------------------------------------
+
+    def wait_for(self, look: Callable[[], T], what: str) -> T:
+        return until(look, what, TIMEOUT)
 
     def echo(self, name: str, *, replicas: int = 1) -> None:
-        """Have an echo server and wait until it is ready."""
-        self.put(*objects.echo(name, self.namespace, replicas=replicas))
+        """Deploy an echo server and wait until it is ready."""
+        self.put(*echo(name, self.namespace, replicas=replicas))
         self.rolled_out(name)
 
     def rolled_out(self, name: str) -> None:
-        until(lambda: is_rolled_out(self.get("Deployment", name)), f"Deployment {name} is rolled out")
+        self.wait_for(lambda: is_rolled_out(self.get("Deployment", name)), f"Deployment {name} is rolled out")
 
     def gateway(self, name: str = "gateway") -> str:
-        """Have a Gateway that is programmed, and return its address."""
-        self.put(objects.gateway(name, self.namespace))
-        found = until(lambda: address(self.get("Gateway", name)), f"Gateway {name} is programmed")
-        until(lambda: is_reachable(found), f"kube-proxy knows {found}")
+        """Create a Gateway, wait until it is programmed, and return its address."""
+        self.put(gateway(self.namespace, name, install.CLASS))
+        found = self.wait_for(lambda: address(self.get("Gateway", name)), f"Gateway {name} is programmed")
+        self.wait_for(lambda: is_reachable(found), f"kube-proxy knows {found}")
         return found
-
-
-def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
-    """Ask again and again until the answer is true, and return it."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(GAP)
-    return found
 
 
 def is_rolled_out(deployment: Document | None) -> bool:
     """Whether every pod is of the newest template, and ready."""
     if deployment is None:
         return False
-    status, wanted = deployment.get("status", {}), deployment["spec"]["replicas"]
+    status, desired = deployment.get("status", {}), deployment["spec"]["replicas"]
     newest = status.get("observedGeneration") == deployment["metadata"]["generation"]
     counts = [status.get(count, 0) for count in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")]
-    return newest and counts == [wanted] * 4
+    return newest and counts == [desired] * 4
 
 
 def is_reachable(address: str, port: int = 80) -> bool:

@@ -1,41 +1,7 @@
-"""Documents of what tests put into the cluster. Pure."""
+"""The echo server of the conformance suite, as tests deploy it. Pure."""
 
-from typing import Any
-
-from cluster import install, layout
-
-Document = dict[str, Any]
-GATEWAY_API = "gateway.networking.k8s.io/v1"
-
-
-def namespace(name: str) -> Document:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-
-
-def gateway(name: str, namespace: str, *, listeners: int = 1) -> Document:
-    ports = [80, *range(8000, 8000 + listeners - 1)]
-    return {
-        "apiVersion": GATEWAY_API,
-        "kind": "Gateway",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "gatewayClassName": install.CLASS,
-            "listeners": [{"name": f"http-{port}", "port": port, "protocol": "HTTP"} for port in ports],
-        },
-    }
-
-
-def route(name: str, namespace: str, *, gateway: str, host: str, service: str) -> Document:
-    return {
-        "apiVersion": GATEWAY_API,
-        "kind": "HTTPRoute",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "parentRefs": [{"name": gateway}],
-            "hostnames": [host],
-            "rules": [{"backendRefs": [{"name": service, "port": 80}]}],
-        },
-    }
+from cluster import layout
+from support.kube.documents import Document
 
 
 def echo(name: str, namespace: str, *, replicas: int = 1) -> list[Document]:

@@ -1,4 +1,4 @@
-"""A reflector that runs, and what it delivered."""
+"""A running reflector and the objects that it delivered."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,38 +33,38 @@ decode_thing = msgspec.json.Decoder(Thing).decode
 
 
 class Mirror:
-    """What a reflector delivered: ``now`` by name, and ``told``, which a test may clear."""
+    """What a reflector delivered: ``now`` is the newest by name, ``delivered`` every change since the last drain."""
 
     def __init__(self) -> None:
         self.now: dict[str, str] = {}
-        self.told: list[tuple[str, str | None]] = []
+        self.delivered: list[tuple[str, str | None]] = []
         self.reflector: Reflector[Thing] | None = None
 
-    def take(self, changes: Changes[Thing]) -> None:
+    def update(self, changes: Changes[Thing]) -> None:
         for key, thing in changes.items():
             assert isinstance(key, Key)
-            self.told.append((key.name, None if thing is None else thing.turn))
+            self.delivered.append((key.name, None if thing is None else thing.turn))
             if thing is None:
                 self.now.pop(key.name, None)
             else:
                 self.now[key.name] = thing.turn
 
-    async def until(self, **wanted: str) -> None:
-        await until_async(lambda: self.now == wanted, f"{wanted} is not delivered", seconds=60)
+    async def until_equal(self, **desired: str) -> None:
+        await until_async(lambda: self.now == desired, f"the reflector delivers {desired}", seconds=60)
 
-    def told_since(self) -> list[tuple[str, str | None]]:
+    def drain_delivered(self) -> list[tuple[str, str | None]]:
         """Return and forget what was delivered."""
-        told, self.told = self.told, []
-        return told
+        delivered, self.delivered = self.delivered, []
+        return delivered
 
 
 @asynccontextmanager
 async def mirror(
     client: Client, resource: Resource, *, decode=decode_thing, wait=True, **selection
 ) -> AsyncIterator[Mirror]:
-    """Give a mirror whose reflector has delivered its first list, unless nobody waits for that."""
+    """Run a reflector, and wait for its first list unless told otherwise."""
     made = Mirror()
-    made.reflector = Reflector(client, resource, decode, made.take, **selection)
+    made.reflector = Reflector(client, resource, decode, made.update, **selection)
     task = asyncio.create_task(made.reflector.run())
     try:
         if wait:

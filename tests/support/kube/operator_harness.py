@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from cluster.apiserver.server import Cluster, Refused
-from support.kube.operator_process import Document, OperatorProcess, gateway, gateway_class, parameters, put
+from support.kube.documents import Document, gateway, gateway_class, parameters, put
+from support.kube.operator_process import OperatorProcess
 from support.waiting import until
 from varnish_gateway.emit.names import INFRA_HASH
 from varnish_gateway.ir import wire
@@ -112,7 +113,7 @@ class OperatorHarness:
 
     # -- waiting ----------------------------------------------------------------------------
 
-    def until(self, look: Callable[[], Any], what: str) -> Any:
+    def wait_for(self, look: Callable[[], Any], what: str) -> Any:
         try:
             return until(look, what)
         except AssertionError as failure:
@@ -120,7 +121,7 @@ class OperatorHarness:
 
     def until_observed(self, name: str = "gw") -> None:
         """Wait until a Gateway's status is about its newest generation, and nothing is left to do."""
-        self.until(lambda: _is_observed(self.get("Gateway", name)), f"{name} is observed")
+        self.wait_for(lambda: _is_observed(self.get("Gateway", name)), f"{name} is observed")
         self.operator.settled()
 
     def until_condition(self, kind: str, name: str, type_: str, reason: str) -> Document:
@@ -132,12 +133,12 @@ class OperatorHarness:
             return seen[0] if seen[0].get("reason") == reason else None
 
         try:
-            return dict(self.until(has, f"{type_} of {name} has the reason {reason}"))
+            return dict(self.wait_for(has, f"{type_} of {name} has the reason {reason}"))
         except AssertionError as failure:
             raise AssertionError(f"{failure}\nlast: {seen}") from failure
 
     def until_event(self, reason: str, name: str = "gw") -> Document:
-        return dict(self.until(lambda: self.events(name).get(reason), f"an Event {reason}"))
+        return dict(self.wait_for(lambda: self.events(name).get(reason), f"an Event {reason}"))
 
 
 def _is_observed(found: Document) -> bool:

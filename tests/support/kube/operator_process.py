@@ -11,23 +11,21 @@ import re
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import yaml
 
 from cluster.apiserver.server import Cluster
 from loopback import free_port
+from support.kube.documents import path_of
 from support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 SYSTEM = "varnish-gateway-system"
 ACCOUNT = "varnish-gateway-operator"
-GATEWAY_API = "gateway.networking.k8s.io/v1"
-OURS = "varnish-software.com/gateway"
 GRANTED = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-Document = dict[str, Any]
 
 
 def grant(cluster: Cluster, class_name: str = "varnish") -> str:
@@ -43,17 +41,6 @@ def grant(cluster: Cluster, class_name: str = "varnish") -> str:
             if document["kind"] in GRANTED:
                 cluster.apply(path_of(document), document)
     return cluster.service_account_token(SYSTEM, ACCOUNT)
-
-
-def path_of(document: Document) -> str:
-    """Return where the API server has an object of the kinds that tests make."""
-    version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
-    start = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    plural = {"GatewayClass": "gatewayclasses", "GatewayClassParameters": "gatewayclassparameters"}.get(
-        kind, f"{kind.lower()}s"
-    )
-    place = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
-    return f"{start}{place}/{plural}/{metadata['name']}"
 
 
 class OperatorProcess:
@@ -176,80 +163,3 @@ class OperatorProcess:
                 return str(answer.read().decode())
         except OSError:
             return None
-
-
-# -- what operators work on -------------------------------------------------------------------
-
-
-def gateway_class(name: str, parameters: str | None = None) -> Document:
-    ref = {"group": "gateway.varnish-software.com", "kind": "GatewayClassParameters", "name": parameters}
-    spec = {"controllerName": OURS} | ({"parametersRef": ref} if parameters else {})
-    return {"apiVersion": GATEWAY_API, "kind": "GatewayClass", "metadata": {"name": name}, "spec": spec}
-
-
-def parameters(name: str, **spec: Any) -> Document:
-    version = "gateway.varnish-software.com/v1alpha1"
-    return {"apiVersion": version, "kind": "GatewayClassParameters", "metadata": {"name": name}, "spec": spec}
-
-
-def gateway(namespace: str, name: str, class_name: str, *, ports: Iterable[int] = (80,), **spec: Any) -> Document:
-    listeners = [
-        {"name": f"http-{port}", "port": port, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}
-        for port in ports
-    ]
-    return {
-        "apiVersion": GATEWAY_API,
-        "kind": "Gateway",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"gatewayClassName": class_name, "listeners": listeners, **spec},
-    }
-
-
-def route(namespace: str, name: str, gateway_name: str, *, backend: Mapping[str, Any] | None = None) -> Document:
-    """Return a route of the host ``{name}.example.com`` to the Service ``{name}``, or the backend given."""
-    refs = [{"name": name, "port": 80, **(backend or {})}]
-    return {
-        "apiVersion": GATEWAY_API,
-        "kind": "HTTPRoute",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "parentRefs": [{"name": gateway_name}],
-            "hostnames": [f"{name}.example.com"],
-            "rules": [{"backendRefs": refs}],
-        },
-    }
-
-
-def listener_set(namespace: str, name: str, gateway_name: str, **listener: Any) -> Document:
-    """Return a ListenerSet with one listener, for the host ``{name}.example.com``."""
-    wanted = {"name": "http", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com", **listener}
-    return {
-        "apiVersion": GATEWAY_API,
-        "kind": "ListenerSet",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"parentRef": {"name": gateway_name}, "listeners": [wanted]},
-    }
-
-
-def reference_grant(namespace: str, route_namespace: str) -> Document:
-    """Let routes of a namespace use the Services of another."""
-    return {
-        "apiVersion": GATEWAY_API,
-        "kind": "ReferenceGrant",
-        "metadata": {"name": "grant", "namespace": namespace},
-        "spec": {
-            "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": route_namespace}],
-            "to": [{"group": "", "kind": "Service"}],
-        },
-    }
-
-
-def service(namespace: str, name: str) -> Document:
-    metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
-
-
-def put(cluster: Cluster, *documents: Document) -> None:
-    """Apply documents as a user does."""
-    for document in documents:
-        cluster.apply(path_of(document), document, manager="kubectl")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from cluster.apiserver.server import Cluster
-from support.kube.operator_process import OURS
+from support.kube.documents import OURS
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.api.meta import key_of

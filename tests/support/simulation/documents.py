@@ -5,7 +5,7 @@ from typing import Any
 
 from support import certificates
 from support.kube.churn import user_vcl
-from support.kube.operator_process import gateway_class, parameters, reference_grant, service
+from support.kube.documents import gateway_class, namespace, parameters, reference_grant, service
 from varnish_gateway.emit import names
 
 HOME, AWAY = "home", "away"
@@ -27,10 +27,6 @@ def basics() -> list[Document]:
         *(service(place, BACKEND) for place in (HOME, AWAY)),
         reference_grant(AWAY, HOME),
     ]
-
-
-def namespace(name: str) -> Document:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def class_named(name: str) -> Document:

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from support.kube.churn import user_vcl
-from support.kube.operator_process import gateway, listener_set, reference_grant, route, service
+from support.kube.documents import gateway, listener_set, reference_grant, route, service
 from support.simulation.documents import (
     AWAY,
     BACKEND,

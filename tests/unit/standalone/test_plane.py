@@ -1,11 +1,11 @@
 """A Gateway's data plane, with a data plane that only notes what it is told."""
 
 import asyncio
-from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
+from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.dataplane import events
@@ -65,12 +65,6 @@ async def plane(tmp_path):
     await made.close()
 
 
-async def until(check: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not check():
-            await asyncio.sleep(0.001)
-
-
 def first(**more: object) -> GatewayDelta:
     return GatewayDelta(
         **{
@@ -90,7 +84,7 @@ def changes() -> list[Change]:
 
 async def test_everything_comes_with_the_start_and_then_only_what_changed(plane):
     plane.want(first(), {SLICE: None})
-    await until(lambda: plane.told == [(True, "")])
+    await until_async(lambda: plane.told == [(True, "")])
     assert Recorder.log[0] == ("start", (), "default/cafe")
     (whole,) = changes()
     assert list(whole.routing) == [0]
@@ -98,10 +92,10 @@ async def test_everything_comes_with_the_start_and_then_only_what_changed(plane)
     assert [socket.name for socket in whole.sockets.plain] == ["ghost-reload", "http-80"]
 
     plane.want(GatewayDelta(routes={KEY: None}), {})
-    await until(lambda: len(plane.told) == 2)
+    await until_async(lambda: len(plane.told) == 2)
     assert list(changes()[1].routing) == [0]
     plane.want(None, {SLICE: None})
-    await until(lambda: len(plane.told) == 3)
+    await until_async(lambda: len(plane.told) == 3)
     assert (changes()[2].routing, changes()[2].slices) == ({}, {SLICE: None})
 
 
@@ -113,26 +107,26 @@ async def test_sockets_and_tls_are_handed_over_when_they_change(plane):
     deltas.append(GatewayDelta(placed=(LISTENER, secure)))
     for number, delta in enumerate(deltas, 1):
         plane.want(delta, {})
-        await until(lambda: len(plane.told) == number)  # noqa: B023
+        await until_async(lambda: len(plane.told) == number)  # noqa: B023
     assert [change.tls for change in changes()] == [Tls(), None, tls, None, None]
     assert [change.sockets is not None for change in changes()] == [True, False, False, False, True]
     plane.want(GatewayDelta(placed=()), {})
-    await until(lambda: Recorder.log[-1] == "stop")
+    await until_async(lambda: Recorder.log[-1] == "stop")
     plane.want(GatewayDelta(placed=(LISTENER,)), {})
-    await until(lambda: len(changes()) == 6)
+    await until_async(lambda: len(changes()) == 6)
     assert (changes()[5].tls, changes()[5].sockets is not None) == (tls, True), "a new data plane gets everything"
 
 
 async def test_what_stands_against_it_is_told(plane):
     Recorder.outcome = Outcome((errors.VclRejected("no such function"),))
     plane.want(first(user_vcl=UserVcl("x", "nonsense")), {})
-    await until(lambda: plane.told == [(False, "no such function")])
+    await until_async(lambda: plane.told == [(False, "no such function")])
 
 
 async def test_a_start_that_fails_is_tried_again_with_everything(plane):
     Recorder.start_fails = 2
     plane.want(first(), {})
-    await until(lambda: plane.told[-1:] == [(True, "")])
+    await until_async(lambda: plane.told[-1:] == [(True, "")])
     assert plane.told[:2] == [(False, "port 80 is in use; it is tried again")] * 2
     assert list(changes()[0].routing) == [0]
 
@@ -144,43 +138,43 @@ async def test_a_plane_waits_for_the_one_before_it(tmp_path):
     await asyncio.sleep(0.01)
     assert Recorder.log == []
     draining.cancel()
-    await until(changes)
+    await until_async(changes)
     await plane.close()
 
 
 async def test_other_arguments_are_handed_over_to_the_data_plane_that_runs(plane):
     plane.want(first(), {})
-    await until(changes)
+    await until_async(changes)
     plane.want(GatewayDelta(parameters=Parameters(varnishd_extra_args=("-p", "thread_pools=1"))), {})
-    await until(lambda: len(changes()) == 2)
+    await until_async(lambda: len(changes()) == 2)
     assert changes()[1].extra_args == ("-p", "thread_pools=1")
     assert "stop" not in Recorder.log
 
 
 async def test_without_listeners_nothing_runs(plane):
     plane.want(first(), {})
-    await until(changes)
+    await until_async(changes)
     plane.want(GatewayDelta(placed=()), {})
-    await until(lambda: Recorder.log[-1] == "stop")
+    await until_async(lambda: Recorder.log[-1] == "stop")
     plane.want(GatewayDelta(placed=(LISTENER,)), {})
-    await until(lambda: len(changes()) == 2)
+    await until_async(lambda: len(changes()) == 2)
 
 
 async def test_user_vcl_that_is_not_there_yet_is_waited_for(plane):
     missing = UserVclUnavailable("ConfigMap a", "does not exist")
     plane.want(first(user_vcl=missing), {})
-    await until(lambda: plane.told == [(False, "the user VCL is not available")])
+    await until_async(lambda: plane.told == [(False, "the user VCL is not available")])
     assert Recorder.log == []
     plane.want(GatewayDelta(user_vcl=UserVcl("ConfigMap a", "# mine")), {})
-    await until(changes)
+    await until_async(changes)
     plane.want(GatewayDelta(user_vcl=missing), {})
-    await until(lambda: len(changes()) == 2)
+    await until_async(lambda: len(changes()) == 2)
     assert "# mine" in changes()[1].vcl, "the last good one stays"
 
 
 async def test_what_gets_well_by_itself_is_told(plane):
     plane.want(first(), {})
-    await until(changes)
+    await until_async(changes)
     data_plane = plane._data_plane
     data_plane.served.ready, data_plane.served.reason = False, "varnishd does not run"
     data_plane.bus.publish(events.Ready(ready=False, reason="varnishd does not run"))
@@ -199,7 +193,7 @@ async def test_a_close_that_is_cancelled_ends_so(plane):
 
 async def test_a_close_completes_a_stop_that_it_interrupts(plane, monkeypatch):
     plane.want(first(), {})
-    await until(changes)
+    await until_async(changes)
     stops = []
 
     async def stop(*_):
@@ -209,6 +203,6 @@ async def test_a_close_completes_a_stop_that_it_interrupts(plane, monkeypatch):
 
     monkeypatch.setattr(plane._data_plane, "stop", stop)
     plane.want(GatewayDelta(placed=()), {})
-    await until(lambda: stops)
+    await until_async(lambda: stops)
     await plane.close()
     assert stops == ["begun", "begun", "done"]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.watching import TIMEOUT, changed, is_quiet, replace, write
+from support.directories import replace
+from support.watching import TIMEOUT, changed, is_quiet, write
 from varnish_gateway.standalone.tree import Tree, scan
 from varnish_gateway.standalone.watch import ABSENCE, SETTLE, Watcher
 

@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from support.waiting import until_async
 from varnish_gateway.dataplane.ghost import resolve
 
 
@@ -17,16 +18,11 @@ class Names:
             raise OSError("no such name")
         return self.table[host]
 
-    async def until(self, change):
-        await self._until(lambda: change in self.changes)
+    async def until_changed(self, change):
+        await until_async(lambda: change in self.changes)
 
     async def until_failed(self, times):
-        await self._until(lambda: self.failures >= times)
-
-    async def _until(self, holds):
-        async with asyncio.timeout(5):
-            while not holds():
-                await asyncio.sleep(0.001)
+        await until_async(lambda: self.failures >= times)
 
 
 @pytest.fixture
@@ -42,12 +38,12 @@ async def test_a_name_is_followed_and_keeps_its_last_good_addresses(names):
     names.table["a"] = ("192.0.2.1",)
     resolver = resolve.Resolver(names.changes.append)
     resolver.want({"a"})
-    await names.until({"a": ("192.0.2.1",)})
+    await names.until_changed({"a": ("192.0.2.1",)})
     del names.table["a"]
     await names.until_failed(2)  # what the first one came to has been told by then
     assert names.changes == [{"a": ("192.0.2.1",)}]
     names.table["a"] = ("192.0.2.2",)
-    await names.until({"a": ("192.0.2.2",)})
+    await names.until_changed({"a": ("192.0.2.2",)})
     await resolver.close()
 
 
@@ -55,11 +51,11 @@ async def test_a_name_that_nobody_wants_is_not_asked_any_more(names):
     names.table |= {"a": ("192.0.2.1",), "b": ("192.0.2.2",)}
     resolver = resolve.Resolver(names.changes.append)
     resolver.want({"a", "b"})
-    await names.until({"b": ("192.0.2.2",)})
+    await names.until_changed({"b": ("192.0.2.2",)})
     resolver.want({"a"})
     names.table["b"] = ("192.0.2.3",)
     names.table["a"] = ("192.0.2.4",)
-    await names.until({"a": ("192.0.2.4",)})
+    await names.until_changed({"a": ("192.0.2.4",)})
     assert {"b": ("192.0.2.3",)} not in names.changes
     await resolver.close()
 
