@@ -1,6 +1,6 @@
-"""The infrastructure hash: the one signal that a Gateway's pods have to be replaced.
+"""The infrastructure hash: inputs that pods read only at their start, as an annotation of the pod template.
 
-It covers what varnishd reads at its start and can't change later, and nothing else.
+A change of the hash replaces the pods. So does a change of any other field of the template.
 """
 
 from hashlib import sha256
