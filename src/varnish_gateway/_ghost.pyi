@@ -1,21 +1,21 @@
-# ghost's own router and regular expressions, compiled from ghost/ghost-python.
+# The router and the regular expressions of ghost, compiled from ghost/ghost-python.
 # Every function raises ValueError with the reason, in one line that names the field at fault.
 
 from collections.abc import Sequence
 
-# Whether ghost takes pattern as a regular expression.
+# Whether ghost accepts pattern as a regular expression.
 def validate_regex(pattern: str) -> None: ...
 
-# Whether ghost takes document as a wire.Routing, its regular expressions included.
+# Whether ghost accepts document as a wire.Routing, its regular expressions included.
 def check_routing(document: bytes) -> None: ...
 
-# Whether ghost takes document as a wire.Endpoints.
+# Whether ghost accepts document as a wire.Endpoints.
 def check_endpoints(document: bytes) -> None: ...
 
-# Whether ghost takes document as ghost.json, of version 1 or 2.
+# Whether ghost accepts document as ghost.json, of version 1 or 2.
 def check_config(document: bytes) -> None: ...
 
-# The router that serves, for questions about what it would do.
+# The router of ghost, for tools that ask what it would do.
 class Router:
     def __init__(self) -> None: ...
 
@@ -24,8 +24,8 @@ class Router:
     def update(self, shard: bytes) -> None: ...
 
     # Which rule serves a request and why the others do not, as JSON. The url is a target
-    # ("/tea") or a whole URL, whose host counts unless headers name one. What ghost would
-    # answer with 400 is a ValueError. The document:
+    # ("/tea") or a whole URL, whose host counts unless headers name one. A request
+    # that ghost would answer with 400 or 405 raises ValueError. The document:
     #
     # - host, target: as they are compared
     # - listener: a wire.Listener, or null
@@ -33,5 +33,5 @@ class Router:
     #   match (a wire.Match), rule (a wire.Rule), backends (each with pool or status, weight, probability),
     #   location (of a redirect, or null) and rewritten (target after the rule's rewrite, or null)
     # - preflight: whether the winner's CORS answers the request itself
-    # - runnersUp: what else was looked at, in order: the winner's first six fields and a reason
+    # - runnersUp: the other candidates, in the order of precedence: the winner's first six fields and a reason
     def explain(self, socket: str, method: str, url: str, headers: Sequence[tuple[str, str]]) -> bytes: ...

@@ -1,44 +1,12 @@
-//! What a lookup and an update take, with few and with many hosts and paths.
+//! The time of a lookup and of an update, with few and with many hosts and paths.
 //!
 //! `cargo run --release --example measure`
 
-use std::borrow::Cow;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ghost_core::{wire, Request, Route, Router};
-
-struct Ask {
-    host: String,
-    path: String,
-}
-
-impl Request for Ask {
-    fn socket(&self) -> &'static str {
-        "http-80"
-    }
-
-    fn host(&self) -> &[u8] {
-        self.host.as_bytes()
-    }
-
-    fn method(&self) -> &[u8] {
-        b"GET"
-    }
-
-    fn path(&self) -> &[u8] {
-        self.path.as_bytes()
-    }
-
-    fn query(&self) -> Option<&[u8]> {
-        None
-    }
-
-    fn header(&self, _: &str) -> Option<Cow<'_, [u8]>> {
-        None
-    }
-}
+use ghost_core::{wire, OwnedRequest, Route, Router};
 
 /// How the routes of a measurement differ from each other.
 #[derive(Clone, Copy)]
@@ -48,7 +16,7 @@ enum Kind {
     Exact,
     Prefixes,
     Regexes,
-    /// Regular expressions without a literal beginning: all wait in one place.
+    /// Regular expressions without a literal first segment: one node holds them all.
     LooseRegexes,
 }
 
@@ -75,16 +43,14 @@ impl Kind {
         Arc::new(Route::compile(&route).unwrap_or_else(|error| unreachable!("{error}")))
     }
 
-    fn ask(self, n: usize) -> Ask {
-        match self {
-            Self::Hosts => {
-                Ask { host: format!("host-{n}.example.com"), path: "/shop/item/view".into() }
-            }
-            Self::Wildcards => {
-                Ask { host: format!("www.host-{n}.example.com"), path: "/shop/item/view".into() }
-            }
-            _ => Ask { host: "www.example.com".into(), path: format!("/shop/item-{n}/view") },
-        }
+    fn request(self, n: usize) -> OwnedRequest {
+        let (host, target) = match self {
+            Self::Hosts => (format!("host-{n}.example.com"), "/shop/item/view".to_owned()),
+            Self::Wildcards => (format!("www.host-{n}.example.com"), "/shop/item/view".to_owned()),
+            _ => ("www.example.com".to_owned(), format!("/shop/item-{n}/view")),
+        };
+        let request = OwnedRequest::new("GET", &host, &target);
+        request.unwrap_or_else(|error| unreachable!("{error}")).with_socket("http-80")
     }
 }
 
@@ -93,9 +59,7 @@ fn filled(kind: Kind, size: usize) -> Router<u64> {
     router.set_listeners(&[wire::Listener {
         name: "web".into(),
         socket: "http-80".into(),
-        port: 80,
-        scheme: wire::Scheme::Http,
-        hostname: "*".into(),
+        ..wire::Listener::default()
     }]);
     for n in 0..size {
         router.insert_route(&kind.route(n, 0), |_| 0);
@@ -103,7 +67,7 @@ fn filled(kind: Kind, size: usize) -> Router<u64> {
     router
 }
 
-/// Nanoseconds that each call of `work` takes.
+/// The average time of a call of `work` in nanoseconds.
 fn nanoseconds(calls: usize, mut work: impl FnMut(usize)) -> u128 {
     let started = Instant::now();
     for n in 0..calls {
@@ -116,9 +80,9 @@ fn measure(name: &str, kind: Kind, size: usize) {
     let started = Instant::now();
     let router = filled(kind, size);
     let build = started.elapsed().as_millis();
-    let asks: Vec<_> = (0..1000).map(|n| kind.ask(n * 7919 % size)).collect();
+    let requests: Vec<_> = (0..1000).map(|n| kind.request(n * 7919 % size)).collect();
     let lookup = nanoseconds(20_000, |n| {
-        assert!(black_box(router.find(&asks[n % asks.len()])).is_some());
+        assert!(black_box(router.find(&requests[n % requests.len()])).is_some());
     });
     let changed: Vec<_> = (0..1000).map(|n| kind.route(n * 7919 % size, 1)).collect();
     // Each update on a copy, as a reload does while requests use the original.

@@ -1,27 +1,48 @@
 //! The backends of a rule and the weighted choice between them.
+//!
+//! In:  the backendRefs of a rule, and a random number for each request.
+//! Out: the index of the backend that serves the request.
+//!
+//! ```
+//! use ghost_core::{wire, Action, BackendTarget, Route};
+//!
+//! let route: wire::Route = wire::decode(
+//!     br#"{"namespace": "shop", "name": "tea", "attachments": [], "rules": [{"backends": [
+//!         {"service": "shop/tea", "port": 80, "weight": 3},
+//!         {"service": "shop/canary", "port": 80}]}]}"#,
+//! )?;
+//! let route = Route::compile(&route)?;
+//! let Action::Backends(backends) = &route.rules()[0].action else { panic!() };
+//! assert_eq!(backends.total_weight(), 4);
+//! // The lower three quarters of all random numbers pick the first backend.
+//! assert_eq!(backends.pick(0), Some(0));
+//! assert_eq!(backends.pick(u64::MAX), Some(1));
+//! assert_eq!(backends.all()[1].target, BackendTarget::Pool("shop/canary:80".into()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::sync::Arc;
 
 use crate::filters::Filters;
 use crate::wire;
 
-/// Where a backend's share of the requests goes.
+/// What serves a backend's share of the requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackendTarget {
     /// The pool of this name (`namespace/name:port`).
     Pool(Arc<str>),
-    /// A plain answer.
+    /// A response with this status, without a backend.
     Status(u16),
 }
 
-/// One backendRef.
+/// A compiled backendRef.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backend {
     /// Its share of the sum of all weights.
     pub weight: u32,
-    /// Where its share goes.
+    /// What serves its share.
     pub target: BackendTarget,
-    /// Filters of this backend alone.
+    /// Filters that apply to this backend only.
     pub filters: Filters,
 }
 
@@ -29,7 +50,7 @@ pub struct Backend {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backends {
     all: Box<[Backend]>,
-    /// At i the sum of the weights up to and with backend i.
+    /// At index i: the sum of the weights of the backends 0 to i.
     cumulative: Box<[u64]>,
 }
 
@@ -58,11 +79,11 @@ impl Backends {
         self.cumulative.last().copied().unwrap_or(0)
     }
 
-    /// The index of the backend that an evenly distributed `random` chooses. None where no
-    /// backend has a weight: such a rule answers 500.
+    /// The index of the backend that `random` selects; the caller draws it uniformly from
+    /// all of `u64`. None if no backend has a weight: such a rule responds with 500.
     #[must_use]
     pub fn pick(&self, random: u64) -> Option<usize> {
-        // Scaled by multiplication, for a remainder would favour small numbers.
+        // Scale by multiplication: a remainder would favour small numbers.
         let ticket = (u128::from(random) * u128::from(self.total_weight())) >> 64;
         let index = self.cumulative.partition_point(|&sum| u128::from(sum) <= ticket);
         (index < self.all.len()).then_some(index)
@@ -76,7 +97,7 @@ impl Backend {
             (Some(service), Some(port), None) => {
                 BackendTarget::Pool(format!("{service}:{port}").into())
             }
-            // A reference that names nothing can't be resolved.
+            // A reference that names nothing can't be resolved, which is a 500.
             _ => BackendTarget::Status(500),
         };
         Self { weight: source.weight, target, filters: Filters::new(source.filters.as_ref()) }

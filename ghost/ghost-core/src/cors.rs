@@ -1,20 +1,51 @@
-//! CORS, compiled: which pages of other origins may read an answer (GEP-1767).
+//! CORS: which pages of other origins may read a response (GEP-1767).
 //!
 //! In:  the Origin of a request, and what a preflight asks for.
-//! Out: headers for the answer. Browsers decide by them; nobody is kept out here.
+//! Out: headers for the response. The browser enforces them; the router rejects no request
+//!      because of its origin.
 //!
-//! "*" is never sent where credentials are allowed: browsers would not take it as a
-//! wildcard. Then what was asked for is named instead.
+//! Where credentials are allowed, browsers do not read "*" as a wildcard. The headers then
+//! name what the request asked for.
+//!
+//! A preflight is an OPTIONS request that announces another request. The router resolves it
+//! in this order: a rule that matches the OPTIONS request and has CORS answers it; a rule
+//! that names the method OPTIONS serves it as a plain request; the rule that will serve the
+//! announced request answers it, if that rule has CORS; otherwise it is a plain request.
+//!
+//! ```
+//! use ghost_core::cors::Preflight;
+//! use ghost_core::{wire, Route};
+//!
+//! let route: wire::Route = wire::decode(
+//!     br#"{"namespace": "shop", "name": "api", "attachments": [], "rules": [{"cors": {
+//!         "origins": ["https://*.example.com"], "methods": ["GET", "PUT"], "maxAge": 60}}]}"#,
+//! )?;
+//! let route = Route::compile(&route)?;
+//! let cors = route.rules()[0].cors.as_ref().unwrap();
+//!
+//! let origin = b"https://www.example.com";
+//! let headers: Vec<_> = cors.response_headers(origin).collect();
+//! assert_eq!(headers, [("Access-Control-Allow-Origin", &origin[..])]);
+//! assert!(cors.varies_by_origin());
+//!
+//! let preflight = Preflight { origin, method: b"PUT", headers: None };
+//! let headers: Vec<_> = cors.preflight_headers(&preflight).collect();
+//! assert_eq!(headers[1], ("Access-Control-Allow-Methods", &b"GET, PUT"[..]));
+//! assert_eq!(headers[2], ("Access-Control-Max-Age", &b"60"[..]));
+//!
+//! assert_eq!(cors.response_headers(b"https://example.org").count(), 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::borrow::Cow;
 
 use crate::request::Request;
 use crate::wire;
 
-/// A header of an answer.
+/// A header of a response: name and value.
 pub type Header<'a> = (&'static str, &'a [u8]);
 
-/// Which pages of other origins may read an answer.
+/// A compiled CORS filter. See the [module](self) for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cors {
     origins: Origins,
@@ -28,11 +59,11 @@ pub struct Cors {
 /// What a preflight asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Preflight<'a> {
-    /// Whose page it is.
+    /// The origin of the page.
     pub origin: &'a [u8],
-    /// The method that the page wants to use.
+    /// The method of the announced request.
     pub method: &'a [u8],
-    /// The headers that it wants to send.
+    /// The headers that the announced request will have.
     pub headers: Option<&'a [u8]>,
 }
 
@@ -46,7 +77,7 @@ enum Origins {
 enum Names {
     None,
     Any,
-    /// Joined as they are sent.
+    /// Joined as the response sends them.
     Only(Box<str>),
 }
 
@@ -60,7 +91,7 @@ struct Origin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hosts {
     Any,
-    /// With the dot in front.
+    /// With the leading dot.
     EndIn(Box<[u8]>),
     One(Box<[u8]>),
 }
@@ -83,13 +114,13 @@ impl Cors {
         }
     }
 
-    /// Whether the answer differs between origins, so that caches have to know.
+    /// Whether responses differ between origins, so that they need `Vary: Origin`.
     #[must_use]
     pub fn varies_by_origin(&self) -> bool {
         self.credentials || self.origins != Origins::Any
     }
 
-    /// Headers of the answer to a request from a page of this origin; none if it is not
+    /// The headers of a response to a page of this origin; none if the origin is not
     /// allowed.
     pub fn response_headers<'a>(&'a self, origin: &'a [u8]) -> impl Iterator<Item = Header<'a>> {
         let allowed = self.allowed(origin);
@@ -107,38 +138,41 @@ impl Cors {
         headers.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// Headers of the answer to a preflight; none if the origin is not allowed.
+    /// The headers of a response to a preflight; none if the origin is not allowed.
     pub fn preflight_headers<'a>(
         &'a self,
-        asked: &'a Preflight<'a>,
+        preflight: &'a Preflight<'a>,
     ) -> impl Iterator<Item = Header<'a>> {
-        let allowed = self.allowed(asked.origin);
-        let method = Some(asked.method).filter(|method| is_token(method));
+        let allowed = self.allowed(preflight.origin);
+        let method = Some(preflight.method).filter(|method| is_token(method));
         let headers = [
             ("Access-Control-Allow-Methods", self.methods.granted(method, self.credentials)),
-            ("Access-Control-Allow-Headers", self.headers.granted(asked.headers, self.credentials)),
+            (
+                "Access-Control-Allow-Headers",
+                self.headers.granted(preflight.headers, self.credentials),
+            ),
             ("Access-Control-Max-Age", Some(self.max_age.as_bytes())),
         ];
         let granted = headers.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        self.response_headers(asked.origin).chain(granted.filter(move |_| allowed.is_some()))
+        self.response_headers(preflight.origin).chain(granted.filter(move |_| allowed.is_some()))
     }
 
-    /// What Access-Control-Allow-Origin says to a page of this origin.
+    /// The value of Access-Control-Allow-Origin for a page of this origin.
     fn allowed<'a>(&self, origin: &'a [u8]) -> Option<&'a [u8]> {
         match &self.origins {
             Origins::Any if self.credentials => Some(origin),
             Origins::Any => Some(b"*"),
             Origins::Only(patterns) => {
                 let (https, host, port) = parts(origin)?;
-                let takes =
-                    |one: &Origin| one.https == https && one.port == port && one.host.take(host);
-                patterns.iter().any(takes).then_some(origin)
+                let matches =
+                    |one: &Origin| one.https == https && one.port == port && one.host.matches(host);
+                patterns.iter().any(matches).then_some(origin)
             }
         }
     }
 }
 
-/// The method that a preflight asks about; None for any other request.
+/// The method that a preflight announces; None for any other request.
 pub fn requested_method(request: &impl Request) -> Option<Cow<'_, [u8]>> {
     if request.method() != b"OPTIONS" {
         return None;
@@ -156,12 +190,12 @@ impl Names {
         }
     }
 
-    /// What is granted to somebody who asks for `wanted`.
-    fn granted<'a>(&'a self, wanted: Option<&'a [u8]>, credentials: bool) -> Option<&'a [u8]> {
+    /// The value that allows `requested`, if anything does.
+    fn granted<'a>(&'a self, requested: Option<&'a [u8]>, credentials: bool) -> Option<&'a [u8]> {
         match self {
             Self::None => None,
             Self::Only(names) => Some(names.as_bytes()),
-            Self::Any => wanted.or((!credentials).then_some(b"*")),
+            Self::Any => requested.or((!credentials).then_some(b"*")),
         }
     }
 }
@@ -179,7 +213,7 @@ impl Origin {
 }
 
 impl Hosts {
-    fn take(&self, host: &[u8]) -> bool {
+    fn matches(&self, host: &[u8]) -> bool {
         match self {
             Self::Any => true,
             Self::One(one) => one.eq_ignore_ascii_case(host),

@@ -1,8 +1,44 @@
-//! Filters, compiled: header lines are put together once, not for each request.
+//! The filters of a rule or of a backend.
+//!
+//! In:  [`wire::Filters`].
+//! Out: header lines that are formatted once, so that applying them copies no text.
+//!
+//! ghost-core computes what a filter changes; the caller owns the request and applies it.
+//! The order is: the request headers of the rule, those of the backend, then the rewrite
+//! (the backend's wins over the rule's, for hostname and path separately). A response gets
+//! the headers of the backend, then those of the rule.
+//!
+//! ```
+//! use ghost_core::{wire, HeaderModifier, Route};
+//!
+//! fn apply(modifier: &HeaderModifier, headers: &mut Vec<String>) {
+//!     let named = |line: &String, name: &str| {
+//!         line.split_once(':').is_some_and(|(other, _)| other.eq_ignore_ascii_case(name))
+//!     };
+//!     for set in &modifier.set {
+//!         headers.retain(|line| !named(line, set.name()));
+//!         headers.push(set.line().to_owned());
+//!     }
+//!     headers.extend(modifier.add.iter().map(|add| add.line().to_owned()));
+//!     for name in &modifier.remove {
+//!         headers.retain(|line| !named(line, name));
+//!     }
+//! }
+//!
+//! let route: wire::Route = wire::decode(
+//!     br#"{"namespace": "shop", "name": "tea", "attachments": [], "rules": [{"filters": {
+//!         "request": {"set": [{"name": "X-Tea", "value": "green"}], "remove": ["cookie"]}}}]}"#,
+//! )?;
+//! let route = Route::compile(&route)?;
+//! let mut headers = vec!["Cookie: a=1".to_owned(), "x-tea: black".to_owned()];
+//! apply(&route.rules()[0].filters.request, &mut headers);
+//! assert_eq!(headers, ["X-Tea: green"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use crate::wire;
 
-/// A header, as the line `Name: value`.
+/// A header as the line `Name: value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderLine {
     line: Box<str>,
@@ -36,14 +72,14 @@ impl HeaderLine {
     }
 }
 
-/// Changes to headers, to be carried out in the order set, add, remove.
+/// Changes to headers. The caller applies them in the order set, add, remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderModifier {
     /// Each replaces every header of its name.
     pub set: Box<[HeaderLine]>,
-    /// Each is added beside those of its name.
+    /// Each is added to those of its name.
     pub add: Box<[HeaderLine]>,
-    /// Every header of these names goes.
+    /// Every header of these names is removed.
     pub remove: Box<[Box<str>]>,
 }
 
@@ -56,21 +92,21 @@ impl HeaderModifier {
         }
     }
 
-    /// Whether there is nothing to do.
+    /// Whether it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.add.is_empty() && self.remove.is_empty()
     }
 }
 
-/// What happens to a request and its response.
+/// The compiled filters of a rule or of a backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
-    /// To the request's headers.
+    /// Changes to the headers of the request.
     pub request: HeaderModifier,
-    /// To the response's headers.
+    /// Changes to the headers of the response.
     pub response: HeaderModifier,
-    /// To Host and path of the request.
+    /// Changes to Host and path of the request; see [`rewrite`](crate::rewrite).
     pub rewrite: Option<wire::Rewrite>,
 }
 

@@ -1,8 +1,17 @@
 //! The Host of a request.
 //!
 //! In:  the header's value.
-//! Out: [`Host`]: lower case, without port and one trailing dot; or [`Malformed`], which
-//!      is a 400.
+//! Out: [`Host`]: lower case, without port and one trailing dot; or [`Malformed`], which a
+//!      proxy answers with 400.
+//!
+//! ```
+//! use ghost_core::{host::Malformed, Host};
+//!
+//! assert_eq!(&*Host::parse(b"WWW.Example.com.:8080")?, b"www.example.com");
+//! assert_eq!(&*Host::parse(b"[2001:DB8::1]:443")?, b"[2001:db8::1]");
+//! assert_eq!(Host::parse(b"user@example.com").unwrap_err(), Malformed);
+//! # Ok::<(), Malformed>(())
+//! ```
 
 use std::fmt;
 use std::ops::Deref;
@@ -10,14 +19,14 @@ use std::ops::Deref;
 /// Longest host name, without the trailing dot.
 const MAX_LENGTH: usize = 253;
 
-/// A host in the form that is compared, on the stack.
+/// A normalised host, stored on the stack.
 #[derive(Clone)]
 pub struct Host {
     bytes: [u8; MAX_LENGTH],
     length: u8,
 }
 
-/// The Host header is none.
+/// The Host header is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -30,11 +39,13 @@ impl fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 impl Host {
-    /// Read a Host header: a name or an IPv4 address, or an IPv6 address in brackets, and
-    /// perhaps a port. An empty header is the empty host, which only "*" takes.
+    /// Parse a Host header: a name, an IPv4 address or an IPv6 address in brackets, with an
+    /// optional port. An empty header is the empty host, which only the hostname "*"
+    /// matches.
     ///
     /// # Errors
-    /// It holds what no host name holds, or it is too long, or its port is not a number.
+    /// The name has a character that host names do not have or is longer than 253 bytes, or
+    /// the port is not a number up to 65535.
     pub fn parse(header: &[u8]) -> Result<Self, Malformed> {
         let (name, port) = split_port(header)?;
         let name = name.strip_suffix(b".").unwrap_or(name);
@@ -92,8 +103,8 @@ fn is_name(name: &[u8], header: &[u8]) -> bool {
     }
 }
 
-/// Whether dots stand between labels, of which none is empty. Underscores are not for host
-/// names, yet they are common in them.
+/// Whether dots separate labels, none of which is empty. Host names must not have
+/// underscores, yet they are common.
 fn has_labels(name: &[u8]) -> bool {
     let mut before = b'.';
     for &byte in name {

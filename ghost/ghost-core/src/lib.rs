@@ -1,37 +1,56 @@
-//! The router of Varnish Gateway.
+#![doc = include_str!("../README.md")]
 //!
-//! In:  configuration as [`wire`] types, and requests behind the trait [`Request`].
-//! Out: the rule that serves a request ([`Router::find`]), why ([`Router::explain`]), and
-//!      the arithmetic of its filters ([`redirect`], [`rewrite`], [`HeaderModifier`]).
+//! # Modules
 //!
-//! Nothing here does I/O or knows Varnish or Python. A [`Router`] is persistent: a clone is
-//! cheap, and a change copies the path to what it changes, not the index. Looking up does
-//! not allocate in the common case.
+//! Compiled types bear the name of the [`wire`] type that they are compiled from:
+//! [`wire::Route`] becomes [`Route`], [`wire::Match`] becomes [`Match`].
+//!
+//! | Module | Contents |
+//! |---|---|
+//! | [`wire`] | routing configuration as JSON |
+//! | [`route`], [`mod@matches`], [`pattern`] | routes, compiled from it |
+//! | [`request`], [`host`], [`target`] | what the router reads from a request |
+//! | [`router`] | the index of all routes, and lookups |
+//! | [`router::precedence`] | conflict rules, with an example of each |
+//! | [`router::explain`] | why a rule serves a request, and why the others do not |
+//! | [`filters`], [`redirect`], [`rewrite`], [`cors`] | what the filters of a rule change |
+//! | [`backends`], [`timing`] | weighted choice, timeouts and retries |
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
+#![deny(
+    rustdoc::bare_urls,
+    rustdoc::broken_intra_doc_links,
+    rustdoc::invalid_codeblock_attributes,
+    rustdoc::invalid_html_tags,
+    rustdoc::private_intra_doc_links,
+    rustdoc::unescaped_backticks
+)]
 
-mod backends;
+pub mod backends;
 pub mod cors;
-mod filters;
+pub mod filters;
 pub mod host;
-mod matches;
-mod pattern;
+pub mod matches;
+pub mod pattern;
 mod query;
 pub mod redirect;
-mod request;
+pub mod request;
 pub mod rewrite;
-mod route;
-mod router;
+pub mod route;
+pub mod router;
 pub mod target;
-mod timing;
+pub mod timing;
 pub mod wire;
 
 pub use backends::{Backend, BackendTarget, Backends};
 pub use cors::Cors;
 pub use filters::{Filters, HeaderLine, HeaderModifier};
 pub use host::Host;
-pub use matches::{Match, PathPattern, ValueMatch, ValuePattern};
-pub use pattern::{validate_regex, Pattern, PatternError};
-pub use request::{is_tunnel_request, join_values, Request};
+pub use matches::{Match, MatchError, MatchField, PathPattern, ValueMatch, ValuePattern};
+pub use pattern::{Pattern, PatternError};
+pub use request::{is_tunnel_request, join_values, OwnedRequest, Request, RequestError};
 pub use route::{Action, Route, RouteError, Rule};
-pub use router::{Considered, Criterion, Explanation, Found, Loss, Router, RunnerUp, Unmet};
+pub use router::explain::{Considered, Explanation, Loss, RunnerUp, Unmet};
+pub use router::precedence::Criterion;
+pub use router::{Found, Router};
 pub use timing::{is_idempotent, Retry, Timeouts};

@@ -1,81 +1,140 @@
-//! One match of a rule, compiled, and whether a request satisfies it.
+//! The matches of a rule.
+//!
+//! In:  a [`wire::Match`].
+//! Out: a compiled [`Match`], or a [`MatchError`] that names the field whose regular
+//!      expression is rejected.
+//!
+//! Every condition of a match has to hold. Header names are compared without case, names of
+//! query parameters with case; values are compared as a whole and with case.
+//!
+//! ```
+//! use ghost_core::{wire, Match, MatchField, PathPattern};
+//!
+//! let source: wire::Match = wire::decode(
+//!     br#"{"path": {"type": "prefix", "value": "/tea/"}, "method": "GET"}"#,
+//! )?;
+//! let compiled = Match::compile(&source)?;
+//! assert!(matches!(&compiled.path, PathPattern::Prefix(_)));
+//! assert_eq!(compiled.path.as_str(), "/tea");
+//!
+//! let source: wire::Match = wire::decode(
+//!     br#"{"headers": [{"name": "x-version", "value": "[", "type": "regex"}]}"#,
+//! )?;
+//! let error = Match::compile(&source).unwrap_err();
+//! assert_eq!(error.field, MatchField::Header("x-version".into()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::fmt;
 
 use crate::pattern::{Pattern, PatternError};
 use crate::request::Request;
 use crate::wire;
 
-/// How a path is compared.
+/// A condition on the path.
 #[derive(Clone, Debug)]
 pub enum PathPattern {
     /// Byte for byte.
     Exact(Box<str>),
-    /// By whole segments; stored without its trailing slash, so that "/" is "".
+    /// By whole segments. It is stored without its trailing slash, so that "/" is "".
     Prefix(Box<str>),
-    /// As a whole.
+    /// By a regular expression over the whole value.
     Regex(Pattern),
 }
 
-/// How the value of a header or a query parameter is compared.
+/// A condition on a value.
 #[derive(Clone, Debug)]
 pub enum ValuePattern {
     /// Byte for byte.
     Exact(Box<str>),
-    /// As a whole.
+    /// By a regular expression over the whole value.
     Regex(Pattern),
 }
 
 /// A condition on a header or a query parameter.
 #[derive(Clone, Debug)]
 pub struct ValueMatch {
-    /// Which one; a header's name is lower case.
+    /// The name; a header's name is in lower case.
     pub name: Box<str>,
-    /// Its value.
+    /// The condition on its value.
     pub value: ValuePattern,
 }
 
-/// Everything in it must hold.
+/// A compiled match: a request meets it if every condition holds.
 #[derive(Clone, Debug)]
 pub struct Match {
-    /// The path.
+    /// The condition on the path.
     pub path: PathPattern,
     /// The method, compared with case.
     pub method: Option<Box<str>>,
-    /// Headers.
+    /// Conditions on headers.
     pub headers: Box<[ValueMatch]>,
-    /// Query parameters.
+    /// Conditions on query parameters.
     pub query: Box<[ValueMatch]>,
 }
+
+/// A field of a match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MatchField {
+    /// The path.
+    Path,
+    /// The header of this name.
+    Header(Box<str>),
+    /// The query parameter of this name.
+    Query(Box<str>),
+}
+
+/// Why a match can't be compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MatchError {
+    /// The field at fault.
+    pub field: MatchField,
+    /// What is wrong with its regular expression.
+    pub error: PatternError,
+}
+
+impl fmt::Display for MatchField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path => f.write_str("path"),
+            Self::Header(name) => write!(f, "header {name}"),
+            Self::Query(name) => write!(f, "query parameter {name}"),
+        }
+    }
+}
+
+impl fmt::Display for MatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.error)
+    }
+}
+
+impl std::error::Error for MatchError {}
 
 impl Match {
     /// Compile a match from the wire.
     ///
     /// # Errors
-    /// A regular expression in it is refused.
-    pub fn compile(source: &wire::Match) -> Result<Self, PatternError> {
+    /// A regular expression in it is rejected.
+    pub fn compile(source: &wire::Match) -> Result<Self, MatchError> {
+        let path = PathPattern::compile(&source.path);
         Ok(Self {
-            path: PathPattern::compile(&source.path)?,
+            path: path.map_err(|error| MatchError { field: MatchField::Path, error })?,
             method: source.method.as_deref().map(Into::into),
-            headers: compile_values(&source.headers)?,
-            query: compile_values(&source.query)?,
+            headers: compile_values(&source.headers, MatchField::Header)?,
+            query: compile_values(&source.query, MatchField::Query)?,
         })
     }
 
-    /// Whether method, headers and query of `request` are as it says; the path is the
-    /// router's affair.
+    /// Whether `request` meets all conditions but the one on the path.
     pub(crate) fn matches_except_path(&self, request: &impl Request) -> bool {
-        self.method_holds(request) && self.headers_hold(request) && self.query_holds(request)
+        self.matches_method(request)
+            && self.headers.iter().all(|header| header.matches_header(request))
+            && self.query.iter().all(|parameter| parameter.matches_query(request))
     }
 
-    pub(crate) fn method_holds(&self, request: &impl Request) -> bool {
+    pub(crate) fn matches_method(&self, request: &impl Request) -> bool {
         self.method.as_ref().is_none_or(|method| method.as_bytes() == request.method())
-    }
-
-    pub(crate) fn headers_hold(&self, request: &impl Request) -> bool {
-        self.headers.iter().all(|header| header.header_holds(request))
-    }
-
-    pub(crate) fn query_holds(&self, request: &impl Request) -> bool {
-        self.query.iter().all(|parameter| parameter.query_holds(request))
     }
 }
 
@@ -90,7 +149,18 @@ impl PathPattern {
         })
     }
 
-    /// The path, prefix ("/" for the one of everything) or regular expression.
+    pub(crate) fn matches(&self, path: &[u8]) -> bool {
+        match self {
+            Self::Exact(expected) => expected.as_bytes() == path,
+            Self::Prefix(prefix) => match path.strip_prefix(prefix.as_bytes()) {
+                Some(rest) => prefix.is_empty() || matches!(rest, [] | [b'/', ..]),
+                None => false,
+            },
+            Self::Regex(pattern) => pattern.matches(path),
+        }
+    }
+
+    /// The path, the prefix ("/" if it is empty) or the regular expression.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -111,17 +181,17 @@ impl ValueMatch {
         Ok(Self { name: source.name.as_str().into(), value })
     }
 
-    pub(crate) fn header_holds(&self, request: &impl Request) -> bool {
-        request.header(&self.name).is_some_and(|value| self.value.holds(&value))
+    pub(crate) fn matches_header(&self, request: &impl Request) -> bool {
+        request.header(&self.name).is_some_and(|value| self.value.matches(&value))
     }
 
-    pub(crate) fn query_holds(&self, request: &impl Request) -> bool {
-        request.parameter(&self.name).is_some_and(|value| self.value.holds(&value))
+    pub(crate) fn matches_query(&self, request: &impl Request) -> bool {
+        request.parameter(&self.name).is_some_and(|value| self.value.matches(&value))
     }
 }
 
 impl ValuePattern {
-    fn holds(&self, value: &[u8]) -> bool {
+    fn matches(&self, value: &[u8]) -> bool {
         match self {
             Self::Exact(expected) => expected.as_bytes() == value,
             Self::Regex(pattern) => pattern.matches(value),
@@ -129,6 +199,13 @@ impl ValuePattern {
     }
 }
 
-fn compile_values(sources: &[wire::ValueMatch]) -> Result<Box<[ValueMatch]>, PatternError> {
-    sources.iter().map(ValueMatch::compile).collect()
+fn compile_values(
+    sources: &[wire::ValueMatch],
+    field: fn(Box<str>) -> MatchField,
+) -> Result<Box<[ValueMatch]>, MatchError> {
+    let compile = |source: &wire::ValueMatch| {
+        ValueMatch::compile(source)
+            .map_err(|error| MatchError { field: field(source.name.as_str().into()), error })
+    };
+    sources.iter().map(compile).collect()
 }

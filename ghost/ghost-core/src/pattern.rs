@@ -1,12 +1,32 @@
 //! Regular expressions of matches.
 //!
-//! A [`Pattern`] takes linear time, works on bytes and holds for the whole value only. Tenants
-//! write patterns and clients the values, so the time for one byte is bounded too: it may
-//! grow with the size of a small pattern; a larger one has to become a table that takes one
-//! step for each byte, or else it is refused.
+//! In:  a regular expression in the dialect of the `regex` crate.
+//! Out: a [`Pattern`] that matches whole values, or a [`PatternError`] that says what to
+//!      change.
 //!
-//! Classes such as `\d` and `\w` are ASCII and `.` is any byte but a newline, as `(?-u)`
-//! says: that keeps a compiled pattern small. `(?u)` in a pattern turns Unicode on.
+//! Matching takes linear time and works on bytes. Tenants write patterns and clients send
+//! values, so the time per byte is bounded too: it may grow with the size of a small
+//! pattern; a larger one has to fit a table that takes one step per byte, or else it is
+//! rejected.
+//!
+//! Classes such as `\d` and `\w` are ASCII and `.` is any byte but a newline, as under
+//! `(?-u)`: this keeps a compiled pattern small. `(?u)` in a pattern turns Unicode on.
+//!
+//! ```
+//! use ghost_core::Pattern;
+//!
+//! let pattern = Pattern::new("/api/v[0-9]+")?;
+//! assert!(pattern.matches(b"/api/v2"));
+//! assert!(!pattern.matches(b"/api/v2/users"));
+//! assert_eq!(pattern.literal_prefix(), b"/api/v");
+//!
+//! let error = Pattern::new("/api/(v1").unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     r#""/api/(v1" is not a regular expression: unclosed group (at byte 5)"#
+//! );
+//! # Ok::<(), ghost_core::PatternError>(())
+//! ```
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,11 +39,11 @@ use regex_automata::{Anchored, Input};
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Hir, Look};
 
-/// Bounds what one pattern may take in memory.
+/// The memory that one pattern may use.
 const SIZE_LIMIT: usize = 1 << 20;
-/// Bounds what making a table may take, in memory and so in time: some 25 ms.
+/// The memory, and so the time (about 25 ms), that building a table may use.
 const EFFORT_LIMIT: usize = 512 << 10;
-/// About 60 states. Where all of them are alive, 32 KB take some 10 ms.
+/// About 60 states. With all of them active, 32 KB take about 10 ms.
 const SMALL: usize = 2 << 10;
 /// Lazy DFAs cache states per thread; the default of 2 MiB would be per pattern.
 const CACHE_LIMIT: usize = 64 << 10;
@@ -45,7 +65,7 @@ enum Machine {
     Table(Arc<dense::DFA<Vec<u32>>>),
 }
 
-/// Why a regular expression is refused, in one line.
+/// Why a regular expression is rejected, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError(String);
 
@@ -67,7 +87,7 @@ impl Pattern {
     /// Compile `source`.
     ///
     /// # Errors
-    /// It is not a regular expression, or a too large one.
+    /// `source` is not a regular expression, or it compiles to too many states.
     pub fn new(source: &str) -> Result<Self, PatternError> {
         let hir = parse(source)?;
         let literal_prefix = literal_prefix(&hir);
@@ -90,12 +110,12 @@ impl Pattern {
         let input = Input::new(value).anchored(Anchored::Yes).earliest(true);
         match &self.machine {
             Machine::Small(regex) => regex.is_match(input),
-            // It fails only for bytes that it was told to give up at: there are none.
+            // A search fails only at quit bytes, and the table has none.
             Machine::Table(table) => matches!(table.try_search_fwd(&input), Ok(Some(_))),
         }
     }
 
-    /// What it was made from.
+    /// The text that it was compiled from.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
@@ -106,14 +126,6 @@ impl Pattern {
     pub fn literal_prefix(&self) -> &[u8] {
         &self.literal_prefix
     }
-}
-
-/// Whether [`Pattern::new`] takes `source`.
-///
-/// # Errors
-/// The reason why not.
-pub fn validate_regex(source: &str) -> Result<(), PatternError> {
-    Pattern::new(source).map(drop)
 }
 
 fn parse(source: &str) -> Result<Hir, PatternError> {
@@ -128,12 +140,12 @@ fn parse(source: &str) -> Result<Hir, PatternError> {
     })
 }
 
-/// None if it is not a small one.
+/// None if the pattern is not small.
 fn small(whole: &Hir) -> Option<meta::Regex> {
     let config = meta::Config::new()
         .utf8_empty(false)
-        // Nobody asks where a group matched. A table would make building seven times as
-        // long and matching no faster.
+        // No caller reads groups. A table would take seven times as long to build and match
+        // no faster.
         .which_captures(WhichCaptures::None)
         .dfa(false)
         .nfa_size_limit(Some(SMALL))
@@ -143,7 +155,7 @@ fn small(whole: &Hir) -> Option<meta::Regex> {
 
 /// The table of a pattern, or why there is none.
 ///
-/// Only a size is to be expected as a reason, and `(?u)\b`, which tables can't have.
+/// Expected reasons are the size, and `(?u)\b`, which tables don't support.
 fn table(whole: &Hir) -> Result<dense::DFA<Vec<u32>>, String> {
     let states = thompson::Config::new()
         .utf8(false)

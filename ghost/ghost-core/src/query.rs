@@ -1,8 +1,8 @@
 //! Query parameters.
 //!
 //! Names and values are compared percent-decoded with "+" as a space. A "%" that is not
-//! followed by two hexadecimal digits stands for itself. Of a repeated name the first
-//! counts; a name without "=" has an empty value.
+//! followed by two hexadecimal digits stands for itself. The first value of a repeated name
+//! counts. A name without "=" has an empty value.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// The first value of each parameter, still encoded, by its decoded name.
 pub(crate) type Parameters<'q> = HashMap<Cow<'q, [u8]>, &'q [u8], foldhash::fast::RandomState>;
 
-/// All parameters at once, for those who ask for many.
+/// Index all parameters, for requests that many matches read.
 pub(crate) fn parameters(query: &[u8]) -> Parameters<'_> {
     let mut parameters = Parameters::default();
     for pair in query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {

@@ -1,4 +1,31 @@
 //! The Location of a redirect.
+//!
+//! In:  the redirect filter, and the parts of the request that it keeps.
+//! Out: the value of the Location header.
+//!
+//! The port is the filter's; without one, that of the filter's scheme; without either, the
+//! listener's. The default port of the scheme is left out.
+//!
+//! ```
+//! use ghost_core::redirect::{location, RequestParts};
+//! use ghost_core::{wire, Match};
+//!
+//! let redirect: wire::Redirect = wire::decode(
+//!     br#"{"scheme": "https", "path": {"type": "prefix", "value": "/drinks"}}"#,
+//! )?;
+//! let listener = wire::Listener { name: "web".into(), port: 8080, ..Default::default() };
+//! let matched: wire::Match =
+//!     wire::decode(br#"{"path": {"type": "prefix", "value": "/tea"}}"#)?;
+//! let request = RequestParts {
+//!     listener: &listener,
+//!     matched: &Match::compile(&matched)?,
+//!     host: b"cafe.example.com",
+//!     path: b"/tea/green",
+//!     query: Some(b"cup=1"),
+//! };
+//! assert_eq!(location(&redirect, &request), b"https://cafe.example.com/drinks/green?cup=1");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::io::Write as _;
 
@@ -7,14 +34,14 @@ use crate::rewrite;
 use crate::target;
 use crate::wire;
 
-/// What a redirect takes from the request.
+/// What a redirect keeps of the request.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestParts<'a> {
-    /// The listener that took it.
+    /// The listener that accepted the request.
     pub listener: &'a wire::Listener,
-    /// The match that took it.
+    /// The match that the request met.
     pub matched: &'a Match,
-    /// Its host as [`crate::Host`] gives it.
+    /// Its host as [`Host`](crate::Host) normalises it.
     pub host: &'a [u8],
     /// Its path.
     pub path: &'a [u8],
@@ -22,7 +49,8 @@ pub struct RequestParts<'a> {
     pub query: Option<&'a [u8]>,
 }
 
-/// The value of the Location header. Without any host it is a path alone.
+/// The value of the Location header. If neither the filter nor the request has a host, it
+/// is a path.
 #[must_use]
 pub fn location(redirect: &wire::Redirect, request: &RequestParts<'_>) -> Vec<u8> {
     let mut location = Vec::with_capacity(64 + request.path.len());

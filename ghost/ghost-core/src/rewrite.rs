@@ -1,9 +1,26 @@
-//! How a path is replaced, for redirects and rewrites alike.
+//! Path replacement, for redirects and rewrites alike.
+//!
+//! In:  a path modifier, the match of the request, and its path.
+//! Out: the new path.
+//!
+//! ```
+//! use ghost_core::{rewrite, wire, Match};
+//!
+//! let matched: wire::Match = wire::decode(br#"{"path": {"type": "prefix", "value": "/tea"}}"#)?;
+//! let matched = Match::compile(&matched)?;
+//! let prefix: wire::PathModifier = wire::decode(br#"{"type": "prefix", "value": "/drinks/"}"#)?;
+//! assert_eq!(rewrite::path(&prefix, &matched, b"/tea/green"), b"/drinks/green");
+//! let full: wire::PathModifier = wire::decode(br#"{"type": "full", "value": "/menu"}"#)?;
+//! assert_eq!(rewrite::path(&full, &matched, b"/tea/green"), b"/menu");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use crate::matches::{Match, PathPattern};
 use crate::wire::{PathModifier, PathModifierType};
 
-/// The path that `modifier` makes of `path`, which `matched` matched. It begins with "/".
+/// Apply `modifier` to the `path` of a request that met `matched`. The result begins with
+/// "/". A prefix can't be replaced after a match by a regular expression or in the target
+/// "*"; then the path stays.
 #[must_use]
 pub fn path(modifier: &PathModifier, matched: &Match, path: &[u8]) -> Vec<u8> {
     match modifier.r#type {
@@ -15,8 +32,8 @@ pub fn path(modifier: &PathModifier, matched: &Match, path: &[u8]) -> Vec<u8> {
     }
 }
 
-/// How much of `path` is the prefix that a match took: with an exact match all of it; with
-/// a regular expression, and of "*", there is none.
+/// The length of the prefix that the match covers: all of an exact path. A regular expression
+/// covers no prefix, and "*" has none.
 fn prefix_length(matched: &Match, path: &[u8]) -> Option<usize> {
     match &matched.path {
         PathPattern::Prefix(prefix) if path.starts_with(b"/") => Some(prefix.len().min(path.len())),
@@ -25,7 +42,7 @@ fn prefix_length(matched: &Match, path: &[u8]) -> Option<usize> {
     }
 }
 
-/// `start` and `rest` with exactly one slash where they meet; `rest` is empty or begins
+/// Join `start` and `rest` with exactly one slash between them; `rest` is empty or begins
 /// with "/".
 fn absolute(start: &[u8], rest: &[u8]) -> Vec<u8> {
     let start = match rest {

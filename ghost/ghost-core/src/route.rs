@@ -1,4 +1,35 @@
-//! Routes, compiled once and shared by `Arc`.
+//! Routes and their rules.
+//!
+//! In:  a [`wire::Route`].
+//! Out: a compiled [`Route`], or a [`RouteError`] that names the route, the rule, the match
+//!      and the field at fault.
+//!
+//! A route is compiled once and shared by `Arc` between routers.
+//!
+//! ```
+//! use ghost_core::{wire, Action, Route};
+//!
+//! let source: wire::Route = wire::decode(
+//!     br#"{"namespace": "shop", "name": "tea", "attachments": [],
+//!         "rules": [{"name": "moved", "redirect": {"hostname": "tea.example.com"}}, {"status": 404}]}"#,
+//! )?;
+//! let route = Route::compile(&source)?;
+//! assert_eq!(&**route.key(), "shop/tea");
+//! assert_eq!(&*route.rules()[0].identity, "shop/tea/moved");
+//! assert_eq!(route.rules()[1].action, Action::Status(404));
+//! assert!(route.is_compiled_from(&source));
+//!
+//! let source: wire::Route = wire::decode(
+//!     br#"{"namespace": "shop", "name": "bad", "attachments": [],
+//!         "rules": [{}, {"matches": [{"path": {"type": "regex", "value": "/(tea"}}]}]}"#,
+//! )?;
+//! assert_eq!(
+//!     Route::compile(&source).unwrap_err().to_string(),
+//!     "route shop/bad, rule 1, match 0: path: \
+//!      \"/(tea\" is not a regular expression: unclosed group (at byte 1)"
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,61 +39,60 @@ use std::sync::{Arc, OnceLock};
 use crate::backends::Backends;
 use crate::cors::Cors;
 use crate::filters::Filters;
-use crate::matches::Match;
-use crate::pattern::PatternError;
+use crate::matches::{Match, MatchError};
 use crate::timing::{Retry, Timeouts};
 use crate::wire;
 
 /// What a rule does with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Answer with a redirect.
+    /// Respond with a redirect.
     Redirect(wire::Redirect),
-    /// Answer with a plain status.
+    /// Respond with this status, without a backend.
     Status(u16),
-    /// Answer from one of its backends.
+    /// Forward it to one of these backends.
     Backends(Backends),
 }
 
-/// One rule of a route.
+/// A compiled rule of a route.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// `namespace/name` of its route.
     pub route: Arc<str>,
-    /// `namespace/name/rule`, where the rule is its name or else its index. No two rules
-    /// share one: it is part of every cache key.
+    /// `namespace/name/rule`, where `rule` is the name of the rule, or its index if it has no
+    /// unambiguous name. It is unique, and so fit to be part of a cache key.
     pub identity: Box<str>,
-    /// Its place in its route.
+    /// Its position in the route, from 0.
     pub index: usize,
-    /// When its route was created.
+    /// When the route was created, in seconds since 1970.
     pub created: i64,
-    /// It serves where one of these holds.
+    /// Alternatives: the rule matches a request that meets one of them.
     pub matches: Box<[Match]>,
-    /// What happens to the request and the response.
+    /// What it changes in the request and the response.
     pub filters: Filters,
-    /// What it does.
+    /// What it does with the request.
     pub action: Action,
     /// How long that may take.
     pub timeouts: Timeouts,
-    /// How often it is tried.
+    /// When to try again.
     pub retry: Option<Retry>,
-    /// Who may read the answers from pages of other origins.
+    /// Which pages of other origins may read the response.
     pub cors: Option<Cors>,
 }
 
 impl Rule {
-    /// Whether what a backend answers goes out with other headers. CORS does not count: it
-    /// tells browsers something, and to those nobody takes it away.
+    /// Whether the rule or one of its backends changes headers of responses. CORS does not
+    /// count: it only adds permissions for browsers.
     #[must_use]
     pub fn modifies_responses(&self) -> bool {
-        let edits = |filters: &Filters| !filters.response.is_empty();
-        edits(&self.filters)
+        let modifies = |filters: &Filters| !filters.response.is_empty();
+        modifies(&self.filters)
             || matches!(&self.action, Action::Backends(backends)
-                if backends.all().iter().any(|backend| edits(&backend.filters)))
+                if backends.all().iter().any(|backend| modifies(&backend.filters)))
     }
 }
 
-/// A route with its regular expressions compiled.
+/// A compiled route. See the [module](self) for an example.
 #[derive(Clone, Debug)]
 pub struct Route {
     key: Arc<str>,
@@ -76,12 +106,12 @@ pub struct Route {
 pub struct RouteError {
     /// `namespace/name`.
     pub route: String,
-    /// Which rule, from 0.
+    /// The rule, from 0.
     pub rule: usize,
-    /// Which of its matches, from 0.
+    /// The match of that rule, from 0.
     pub r#match: usize,
-    /// What is wrong there.
-    pub error: PatternError,
+    /// What is wrong with it.
+    pub error: MatchError,
 }
 
 impl fmt::Display for RouteError {
@@ -97,7 +127,7 @@ impl Route {
     /// Compile a route from the wire.
     ///
     /// # Errors
-    /// A regular expression in it is refused.
+    /// A regular expression in it is rejected.
     pub fn compile(source: &wire::Route) -> Result<Self, RouteError> {
         let key: Arc<str> = format!("{}/{}", source.namespace, source.name).into();
         let rules = source
@@ -131,26 +161,26 @@ impl Route {
         &self.key
     }
 
-    /// Where it serves.
+    /// The listeners and hostnames that it serves.
     #[must_use]
     pub fn attachments(&self) -> &[wire::Attachment] {
         &self.attachments
     }
 
-    /// What it does there.
+    /// Its rules, in the order of the source.
     #[must_use]
     pub fn rules(&self) -> &[Arc<Rule>] {
         &self.rules
     }
 
-    /// Whether it was compiled from `source`, so that compiling again can be saved.
+    /// Whether it was compiled from an equal source, so that the caller can keep it.
     #[must_use]
     pub fn is_compiled_from(&self, source: &wire::Route) -> bool {
         self.fingerprint == fingerprint(source)
     }
 }
 
-/// What a rule is called in its route: its name, unless that could be another rule's too.
+/// The last part of a rule's identity: its name, unless another rule could have the same.
 fn label(rules: &[wire::Rule], index: usize) -> Cow<'_, str> {
     match &rules[index].name {
         Some(name)
@@ -189,8 +219,8 @@ impl Action {
     }
 }
 
-/// Tells sources apart without keeping them. The key is secret to the process: nobody can
-/// prepare two routes that look the same.
+/// A hash that tells sources apart without keeping them. Its key is random, so that no user
+/// can prepare two routes with the same hash.
 fn fingerprint(source: &wire::Route) -> u64 {
     static KEY: OnceLock<std::hash::RandomState> = OnceLock::new();
     KEY.get_or_init(Default::default).hash_one(source)

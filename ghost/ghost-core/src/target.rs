@@ -1,12 +1,25 @@
 //! The target of a request: path and query.
 //!
-//! Dot segments, also written as `%2e`, are resolved; `%2F` is not a separator and
-//! repeated slashes are kept.
+//! In:  the target as the client sent it.
+//! Out: the target that the router and the backend both use, or [`Malformed`].
+//!
+//! Dot segments are resolved, also where they are written as `%2e`. Nothing else is decoded:
+//! `%2F` is not a separator, and repeated slashes stay.
+//!
+//! ```
+//! use ghost_core::target::{self, Malformed};
+//!
+//! let target = target::normalise(b"/public/%2e%2e/admin?next=/../x", b"GET")?;
+//! assert_eq!(&*target, b"/admin?next=/../x");
+//! assert_eq!(target::split(&target), (&b"/admin"[..], Some(&b"next=/../x"[..])));
+//! assert_eq!(target::normalise(b"admin", b"GET"), Err(Malformed));
+//! # Ok::<(), Malformed>(())
+//! ```
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The request target is none that a route could take: a 400.
+/// The request target is malformed; a proxy answers it with 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -18,12 +31,12 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Check a request target and resolve the dot segments of its path; borrowed where there
-/// is nothing to resolve.
+/// Validate a request target and resolve the dot segments of its path. It allocates only if
+/// there are any.
 ///
 /// # Errors
-/// It neither begins with "/" nor is the "*" of OPTIONS, or it holds a "#", which a client
-/// never sends.
+/// The target neither begins with "/" nor is the "*" of OPTIONS, or it has a "#", which
+/// clients never send.
 pub fn normalise<'t>(target: &'t [u8], method: &[u8]) -> Result<Cow<'t, [u8]>, Malformed> {
     let is_path = target.first() == Some(&b'/');
     if (!is_path && (target, method) != (b"*", b"OPTIONS")) || target.contains(&b'#') {
@@ -38,7 +51,7 @@ pub fn normalise<'t>(target: &'t [u8], method: &[u8]) -> Result<Cow<'t, [u8]>, M
     Ok(Cow::Owned(resolved))
 }
 
-/// The authority of an absolute target, and what follows it.
+/// Split an absolute target (`http://authority/path`) into its authority and what follows.
 #[must_use]
 pub fn split_absolute(target: &[u8]) -> Option<(&[u8], &[u8])> {
     let begins_with = |scheme: &[u8]| {
@@ -50,7 +63,7 @@ pub fn split_absolute(target: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(rest.split_at(end))
 }
 
-/// Path and query: what stands before and after the first "?".
+/// Split a target at the first "?" into path and query.
 #[must_use]
 pub fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     match target.iter().position(|&byte| byte == b'?') {
@@ -59,7 +72,7 @@ pub fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// A path with its query, as a target.
+/// Join path and query to a target.
 #[must_use]
 pub fn join(mut path: Vec<u8>, query: Option<&[u8]>) -> Vec<u8> {
     if let Some(query) = query {

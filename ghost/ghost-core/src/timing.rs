@@ -1,27 +1,54 @@
-//! How long a request may take, and when an attempt is repeated.
+//! Timeouts of a request, and when to retry it.
+//!
+//! In:  the timeouts and the retry policy of a rule; what has happened to a request so far.
+//! Out: limits, and whether and when to try again. Nothing here reads a clock or draws a
+//!      random number.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use ghost_core::{is_idempotent, wire, Route};
+//!
+//! let route: wire::Route = wire::decode(
+//!     br#"{"namespace": "shop", "name": "tea", "attachments": [], "rules": [{
+//!         "timeouts": {"request": 2000, "backendRequest": 0},
+//!         "retry": {"codes": [503], "attempts": 2, "backoff": 100}}]}"#,
+//! )?;
+//! let rule = &Route::compile(&route)?.rules()[0].clone();
+//! assert_eq!(rule.timeouts.request, Some(Duration::from_secs(2)));
+//! assert_eq!(rule.timeouts.backend_request, None);
+//!
+//! let retry = rule.retry.as_ref().unwrap();
+//! assert!(is_idempotent(b"GET") && retry.retries_status(503));
+//! assert!(retry.allows_another(1, Duration::ZERO) && !retry.allows_another(2, Duration::ZERO));
+//! assert_eq!(retry.backoff(0, 0), Duration::from_millis(100));
+//! assert_eq!(retry.backoff(1, 0), Duration::from_millis(200));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::time::Duration;
 
 use crate::wire;
 
-/// Methods that may be sent twice without doing more than once (RFC 9110, 9.2.2).
+/// Methods whose effect is the same however often they are sent (RFC 9110, 9.2.2).
 const IDEMPOTENT: [&[u8]; 6] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"];
 
-/// Pauses grow up to this, unless the first one is longer.
-const LONGEST_GROWN_PAUSE: Duration = Duration::from_secs(1);
+/// A backoff doubles up to this limit, unless the first one is longer.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 
-/// After so many seconds in pauses no other is begun: each holds threads of varnishd.
-const MOST_PAUSES: u64 = 60;
+/// After this many seconds of waiting no retry is allowed: a waiting request occupies
+/// threads of varnishd.
+const LONGEST_WAIT_SECONDS: u64 = 60;
 
-/// How long a request may take.
+/// The timeouts of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
-    /// With all attempts.
+    /// For the request with all its attempts.
     pub request: Option<Duration>,
-    /// One attempt.
+    /// For one attempt.
     pub backend_request: Option<Duration>,
-    /// Whether the rule says anything about it, if only that there is no limit: varnishd's
-    /// own limits are for those that say nothing.
+    /// Whether the rule sets any timeout, even if only to "no limit". varnishd's own
+    /// timeouts apply to rules that set none.
     pub explicit: bool,
 }
 
@@ -36,7 +63,7 @@ impl Timeouts {
     }
 }
 
-/// When an attempt is repeated.
+/// The retry policy of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
     codes: Box<[u16]>,
@@ -53,31 +80,31 @@ impl Retry {
         }
     }
 
-    /// Whether an answer with this status is one to ask again after.
+    /// Whether to retry after a response of this status.
     #[must_use]
     pub fn retries_status(&self, status: u16) -> bool {
         self.codes.contains(&status)
     }
 
-    /// Whether there may be another repetition after `made`, with so much time in pauses.
+    /// Whether another retry is allowed after `retries`, which waited for `waited` in total.
     #[must_use]
-    pub fn allows_another(&self, made: u32, paused: Duration) -> bool {
-        made < self.attempts && paused.as_secs() < MOST_PAUSES
+    pub fn allows_another(&self, retries: u32, waited: Duration) -> bool {
+        retries < self.attempts && waited.as_secs() < LONGEST_WAIT_SECONDS
     }
 
-    /// How long to wait before the repetition after `made` others: twice as long each time,
-    /// and up to a quarter longer by chance, so that those who failed together don't come
-    /// back together.
+    /// How long to wait before the next retry after `retries` of them. It doubles each time,
+    /// and `random` adds up to a quarter, so that requests that failed together do not
+    /// return together.
     #[must_use]
-    pub fn backoff(&self, made: u32, chance: u64) -> Duration {
-        let grown = self.backoff.saturating_mul(1 << made.min(16));
-        let pause = grown.min(LONGEST_GROWN_PAUSE.max(self.backoff));
-        let quarter = u64::try_from(pause.as_micros() / 4).unwrap_or(u64::MAX);
-        pause + Duration::from_micros(chance % quarter.saturating_add(1))
+    pub fn backoff(&self, retries: u32, random: u64) -> Duration {
+        let grown = self.backoff.saturating_mul(1 << retries.min(16));
+        let backoff = grown.min(LONGEST_BACKOFF.max(self.backoff));
+        let quarter = u64::try_from(backoff.as_micros() / 4).unwrap_or(u64::MAX);
+        backoff + Duration::from_micros(random % quarter.saturating_add(1))
     }
 }
 
-/// Whether a request that a backend may have carried out can be sent again.
+/// Whether a request may be sent again although a backend may have processed it.
 #[must_use]
 pub fn is_idempotent(method: &[u8]) -> bool {
     IDEMPOTENT.contains(&method)

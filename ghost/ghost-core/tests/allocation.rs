@@ -1,5 +1,5 @@
-//! Looking up does not allocate in the common case.
-// A test fails by panicking, in what its functions share too.
+//! A lookup does not allocate in the common case.
+// A test fails by panicking, also in shared functions.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ghost_core::{target, wire, Host, Request, Route, Router};
 
-/// As little as a request can be, borrowed from what a client sent.
+/// A request that borrows from what a client sent.
 struct Borrowed<'a> {
     host: Host,
     path: &'a [u8],
@@ -64,7 +64,7 @@ fn find(router: &Router<u32>, host: &[u8], url: &[u8]) -> Option<usize> {
 }
 
 #[test]
-fn looking_up_does_not_allocate() {
+fn lookup_does_not_allocate() {
     let router = router();
     let cases: [(&[u8], Option<usize>); 5] = [
         (b"/a/b?p=1&q=1", Some(0)),
@@ -74,7 +74,7 @@ fn looking_up_does_not_allocate() {
         (b"/x", None),
     ];
     for (url, expected) in cases {
-        // Once to fill what regular expressions keep for each thread.
+        // The first search fills the caches that regular expressions have in each thread.
         assert_eq!(find(&router, b"WWW.Example.com:80", url), expected);
         let allocated = allocation_counter::measure(|| {
             find(&router, b"WWW.Example.com:80", url);

@@ -1,12 +1,12 @@
 //! ghost-core as the Python module `varnish_gateway._ghost`.
 //!
-//! In:  bytes of wire documents, regular expressions, requests.
-//! Out: `ValueError` with the reason, or an explanation as JSON. The shape of it is in
-//!      `_ghost.pyi`, which is kept by hand.
+//! In:  wire documents as bytes, regular expressions, requests.
+//! Out: `ValueError` with the reason, or an explanation as JSON. `_ghost.pyi` describes its
+//!      fields; it is maintained by hand.
 
-mod answer;
-mod question;
-mod table;
+mod explanation;
+mod request;
+mod shards;
 
 use ghost_core::wire;
 use pyo3::exceptions::PyValueError;
@@ -20,17 +20,17 @@ fn value_error(error: impl std::fmt::Display) -> PyErr {
 #[pymodule]
 mod _ghost {
     use super::{
-        answer, pyclass, pyfunction, pymethods, question, table, value_error, wire, Bound, PyBytes,
-        PyResult, Python,
+        explanation, pyclass, pyfunction, pymethods, request, shards, value_error, wire, Bound,
+        PyBytes, PyResult, Python,
     };
 
-    /// Raise `ValueError` unless ghost takes `pattern` as a regular expression.
+    /// Raise `ValueError` unless ghost accepts `pattern` as a regular expression.
     #[pyfunction]
     fn validate_regex(pattern: &str) -> PyResult<()> {
-        ghost_core::validate_regex(pattern).map_err(value_error)
+        ghost_core::Pattern::new(pattern).map(drop).map_err(value_error)
     }
 
-    /// Raise `ValueError` unless ghost takes `document` as a routing shard.
+    /// Raise `ValueError` unless ghost accepts `document` as a routing shard.
     #[pyfunction]
     fn check_routing(document: &[u8]) -> PyResult<()> {
         let routing: wire::Routing = wire::decode(document).map_err(value_error)?;
@@ -40,22 +40,22 @@ mod _ghost {
         Ok(())
     }
 
-    /// Raise `ValueError` unless ghost takes `document` as an endpoint shard.
+    /// Raise `ValueError` unless ghost accepts `document` as an endpoint shard.
     #[pyfunction]
     fn check_endpoints(document: &[u8]) -> PyResult<()> {
         wire::decode::<wire::Endpoints>(document).map(drop).map_err(value_error)
     }
 
-    /// Raise `ValueError` unless ghost takes `document` as its `ghost.json`.
+    /// Raise `ValueError` unless ghost accepts `document` as its `ghost.json`.
     #[pyfunction]
     fn check_config(document: &[u8]) -> PyResult<()> {
         wire::decode_config(document).map(drop).map_err(value_error)
     }
 
-    /// The router that ghost serves with, for questions.
+    /// The router of ghost, for tools that ask what it would do.
     #[pyclass]
     #[derive(Default)]
-    struct Router(table::Table);
+    struct Router(shards::ShardedRouter);
 
     #[pymethods]
     impl Router {
@@ -70,7 +70,7 @@ mod _ghost {
             self.0.update(&routing).map_err(value_error)
         }
 
-        /// Which rule serves a request, and why not the others.
+        /// Explain which rule serves a request, and why the others do not.
         fn explain<'py>(
             &self,
             py: Python<'py>,
@@ -79,11 +79,10 @@ mod _ghost {
             url: &str,
             headers: Vec<(String, String)>,
         ) -> PyResult<Bound<'py, PyBytes>> {
-            let question =
-                question::Question::new(socket, method, url, headers).map_err(value_error)?;
-            let explanation = self.0.router().explain(&question);
-            let answer = answer::Answer::new(&explanation, &question);
-            let json = serde_json::to_vec(&answer).map_err(value_error)?;
+            let request = request::request(socket, method, url, headers).map_err(value_error)?;
+            let explanation = self.0.router().explain(&request);
+            let document = explanation::Document::new(&explanation, &request);
+            let json = serde_json::to_vec(&document).map_err(value_error)?;
             Ok(PyBytes::new(py, &json))
         }
     }

@@ -1,41 +1,82 @@
-//! Why a rule serves a request, and why the others don't.
+//! Why a rule serves a request, and why the others do not.
+//!
+//! In:  a router and a request.
+//! Out: an [`Explanation`]: the listener, the winner, and each runner-up with the reason
+//!      why it lost.
+//!
+//! An explanation walks the same index as [`Router::find`] in the same order, so the two
+//! never disagree. It covers the candidates that the index holds for the request: rules of
+//! other hostnames or of unrelated paths are not listed. It allocates; use it for tools
+//! and not for traffic.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use ghost_core::{wire, Criterion, Loss, OwnedRequest, Route, Router, Unmet};
+//!
+//! let mut router = Router::new();
+//! router.set_listeners(&[wire::Listener { name: "web".into(), ..Default::default() }]);
+//! let route: wire::Route = wire::decode(
+//!     br#"{"namespace": "shop", "name": "tea", "attachments": [{"listener": "web"}], "rules": [
+//!         {"name": "all"},
+//!         {"name": "tea", "matches": [{"path": {"type": "prefix", "value": "/tea"}}]},
+//!         {"name": "order", "matches": [{"path": {"type": "exact", "value": "/tea"}, "method": "POST"}]}
+//!     ]}"#,
+//! )?;
+//! router.insert_route(&Arc::new(Route::compile(&route)?), |_| ());
+//!
+//! let request = OwnedRequest::new("GET", "cafe.example.com", "/tea")?;
+//! let explanation = router.explain(&request);
+//! assert_eq!(&*explanation.winner.unwrap().rule.identity, "shop/tea/tea");
+//!
+//! let [order, all] = &explanation.runners_up[..] else { panic!() };
+//! assert_eq!(&*order.considered.rule.identity, "shop/tea/order");
+//! assert_eq!(order.loss, Loss::Unmet(Unmet::Method("POST")));
+//! assert_eq!(order.loss.to_string(), "it takes the method POST only");
+//! assert_eq!(&*all.considered.rule.identity, "shop/tea/all");
+//! assert_eq!(all.loss, Loss::Outranked(Criterion::PathLength));
+//! assert_eq!(all.loss.to_string(), "the winner comes first: its prefix is longer");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::fmt;
 use std::mem::discriminant;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::candidates::{path_holds, precedence, Candidate};
-use super::preflight::announced;
+use super::candidates::Candidate;
+use super::precedence::{Criterion, Precedence};
 use super::Router;
 use crate::matches::Match;
-use crate::request::Request;
+use crate::request::{Lookup, Request};
 use crate::route::Rule;
 use crate::wire;
 
-/// What decides about a request.
+/// Which rule serves a request, and why the others do not.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Explanation<'a, T> {
-    /// The listener that takes it.
+    /// The listener that accepts the request.
     pub listener: Option<&'a Arc<wire::Listener>>,
-    /// What serves it.
+    /// The match that serves it; None is a 404.
     pub winner: Option<Considered<'a, T>>,
-    /// Whether the winner's CORS answers it, as a preflight.
+    /// Whether the request is a preflight that the winner's CORS filter answers.
     pub preflight: bool,
-    /// What else was looked at, the first to serve first.
+    /// The other candidates, in the order of precedence.
     pub runners_up: Vec<RunnerUp<'a, T>>,
 }
 
-/// A match that was looked at.
+/// A match that competed for the request.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Considered<'a, T> {
-    /// The hostname of the route under which it was found.
+    /// The route's hostname that matched the host.
     pub hostname: String,
     /// The rule.
     pub rule: &'a Arc<Rule>,
     /// Which of the rule's matches.
     pub match_index: usize,
-    /// What the caller keeps for this rule.
+    /// What the caller stored with this rule.
     pub payload: &'a T,
 }
 
@@ -47,25 +88,26 @@ impl<'a, T> Considered<'a, T> {
     }
 }
 
-/// A match that was looked at and doesn't serve.
+/// A match that competed for the request and lost.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RunnerUp<'a, T> {
-    /// What was looked at.
+    /// The match.
     pub considered: Considered<'a, T>,
-    /// Why it doesn't serve.
+    /// Why it lost.
     pub loss: Loss<'a>,
 }
 
-/// Why a match doesn't serve.
+/// Why a match does not serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss<'a> {
-    /// The request isn't as it asks.
+    /// The request does not meet this condition.
     Unmet(Unmet<'a>),
-    /// Another one that holds comes first, by this.
+    /// It matches too, but the winner ranks higher by this criterion.
     Outranked(Criterion),
 }
 
-/// The first condition of a match that the request doesn't meet.
+/// The first condition of a match that a request does not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmet<'a> {
     /// The path.
@@ -90,58 +132,15 @@ impl fmt::Display for Loss<'_> {
     }
 }
 
-/// What decides between two matches that hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Criterion {
-    /// The more specific hostname.
-    Hostname,
-    /// Exact, then prefix, then regular expression.
-    PathType,
-    /// The longer prefix.
-    PathLength,
-    /// The one with a method.
-    Method,
-    /// The one with more headers.
-    Headers,
-    /// The one with more query parameters.
-    Query,
-    /// The older route.
-    Created,
-    /// The order of `namespace/name`.
-    Name,
-    /// The order within the route.
-    Order,
-}
-
-impl fmt::Display for Criterion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Hostname => "its hostname is more specific",
-            Self::PathType => "an exact path comes before a prefix, and both before a regex",
-            Self::PathLength => "its prefix is longer",
-            Self::Method => "it asks for a method",
-            Self::Headers => "it asks for more headers",
-            Self::Query => "it asks for more query parameters",
-            Self::Created => "its route is older",
-            Self::Name => "its route is first by namespace and name",
-            Self::Order => "it stands earlier in the same route",
-        })
-    }
-}
-
 impl<T: Clone> Router<T> {
-    /// Everything that was looked at for `request`, in order, and what became of it.
+    /// Explain which rule serves `request`. See the [module](self) for an example.
     pub fn explain<'a>(&'a self, request: &impl Request) -> Explanation<'a, T> {
         let preflight = self.find(request).is_some_and(|found| found.preflight);
-        match announced(request).filter(|_| preflight) {
-            Some(announced) if !self.takes_options(request) => {
-                Explanation { preflight, ..self.explain_as_is(&announced) }
-            }
-            _ => Explanation { preflight, ..self.explain_as_is(request) },
-        }
+        let lookup = if preflight { self.preflight_lookup(request) } else { Lookup::new(request) };
+        Explanation { preflight, ..self.explain_lookup(&lookup) }
     }
 
-    fn explain_as_is<'a>(&'a self, request: &impl Request) -> Explanation<'a, T> {
+    fn explain_lookup<'a>(&'a self, request: &impl Request) -> Explanation<'a, T> {
         let listener = self.listener(request.socket(), request.host());
         let mut explanation =
             Explanation { listener, winner: None, preflight: false, runners_up: Vec::new() };
@@ -174,31 +173,26 @@ impl<'a, T> Explanation<'a, T> {
 }
 
 fn unmet<'a>(matched: &'a Match, request: &impl Request) -> Option<Unmet<'a>> {
-    if !path_holds(&matched.path, request.path()) {
+    if !matched.path.matches(request.path()) {
         return Some(Unmet::Path);
     }
-    if let Some(method) = matched.method.as_ref().filter(|_| !matched.method_holds(request)) {
+    if let Some(method) = matched.method.as_ref().filter(|_| !matched.matches_method(request)) {
         return Some(Unmet::Method(method));
     }
-    let header = matched.headers.iter().find(|header| !header.header_holds(request));
-    let query = || matched.query.iter().find(|parameter| !parameter.query_holds(request));
+    let header = matched.headers.iter().find(|header| !header.matches_header(request));
+    let query = || matched.query.iter().find(|parameter| !parameter.matches_query(request));
     header.map(|it| Unmet::Header(&it.name)).or_else(|| query().map(|it| Unmet::Query(&it.name)))
 }
 
-/// By what `winner` comes before `other`.
+/// The criterion by which `winner` ranks before `other`.
 fn deciding<T>(winner: &Considered<'_, T>, other: &Considered<'_, T>) -> Criterion {
-    let [one, two] = [winner, other].map(|it| precedence(it.rule, it.match_index));
-    let [one_kind, two_kind] = [winner, other].map(|it| discriminant(&it.matched().path));
-    let differences = [
-        (winner.hostname != other.hostname, Criterion::Hostname),
-        (one_kind != two_kind, Criterion::PathType),
-        (one.path_length != two.path_length, Criterion::PathLength),
-        (one.lacks_method != two.lacks_method, Criterion::Method),
-        (one.headers != two.headers, Criterion::Headers),
-        (one.query != two.query, Criterion::Query),
-        (one.created != two.created, Criterion::Created),
-        (one.route != two.route, Criterion::Name),
-    ];
-    let first = differences.into_iter().find(|(differs, _)| *differs);
-    first.map_or(Criterion::Order, |(_, criterion)| criterion)
+    if winner.hostname != other.hostname {
+        return Criterion::Hostname;
+    }
+    let [one, two] = [winner, other].map(|it| discriminant(&it.matched().path));
+    if one != two {
+        return Criterion::PathType;
+    }
+    let [one, two] = [winner, other].map(|it| Precedence::new(it.rule, it.match_index));
+    one.deciding(&two)
 }

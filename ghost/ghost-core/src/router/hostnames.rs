@@ -1,15 +1,15 @@
-//! Values by hostname, the more specific first: exact, longest wildcard suffix, any.
+//! Values by hostname, the most specific first: exact, longest wildcard, any.
 
 use std::sync::Arc;
 
 use super::map::Map;
 
-/// How a hostname took a host.
+/// How a hostname matches a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tier<'h> {
     /// It is the host.
     Exact(&'h [u8]),
-    /// It is "*." and this end of the host.
+    /// It is "*." and this suffix of the host.
     Suffix(&'h [u8]),
     /// It is "*".
     Any,
@@ -44,7 +44,7 @@ impl<V> Hostnames<V> {
         self.exact.is_empty() && self.suffix.is_empty() && self.any.is_none()
     }
 
-    /// The values of every hostname that takes `host`, the most specific first.
+    /// The values of every hostname that matches `host`, the most specific first.
     pub(super) fn tiers<'s, 'h>(
         &'s self,
         host: &'h [u8],
@@ -59,7 +59,7 @@ impl<V> Hostnames<V> {
 }
 
 impl<V: Clone + Default> Hostnames<V> {
-    /// Change the value of a hostname, which is the default one where there is none.
+    /// Change the value of a hostname; an absent one starts as the default.
     pub(super) fn update(&mut self, hostname: &str, change: impl FnOnce(&mut V)) {
         match kind(hostname) {
             Tier::Exact(host) => self.exact.update(host, change),
@@ -68,7 +68,7 @@ impl<V: Clone + Default> Hostnames<V> {
         }
     }
 
-    /// Change the value of a hostname if there is one, and drop it if that empties it.
+    /// Change the value of a hostname if there is one, and drop it if `change` returns true.
     pub(super) fn shrink(&mut self, hostname: &str, change: impl FnOnce(&mut V) -> bool) {
         match kind(hostname) {
             Tier::Exact(host) => self.exact.shrink(host, change),

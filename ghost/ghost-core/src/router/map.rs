@@ -1,4 +1,4 @@
-//! A persistent hash map that takes no memory while it is empty.
+//! A persistent hash map that allocates nothing while it is empty.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -63,7 +63,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Map<K, V> {
         }
     }
 
-    /// Change the value of `key`, which is the default one where there is none.
+    /// Change the value of `key`; an absent one starts as the default.
     pub(super) fn update<Q>(&mut self, key: &Q, change: impl FnOnce(&mut V))
     where
         Q: Eq + Hash + ?Sized,
@@ -79,7 +79,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Map<K, V> {
         }
     }
 
-    /// Change the value of `key` if there is one, and remove it if `change` says so.
+    /// Change the value of `key` if there is one, and remove it if `change` returns true.
     pub(super) fn shrink<Q>(&mut self, key: &Q, change: impl FnOnce(&mut V) -> bool)
     where
         Q: Eq + Hash + ?Sized,

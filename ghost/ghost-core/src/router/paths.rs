@@ -1,20 +1,21 @@
 //! The paths of one hostname, as a tree of segments.
 //!
-//! A candidate waits at the node that its path leads to; one with a regular expression at
-//! the node of the whole segments that every matching path begins with. Walking a path
-//! down touches only nodes that exist, so the longest URL costs no more than the deepest
+//! An exact path or a prefix is stored at the node of its last segment. A regular expression
+//! is stored at the node of the whole segments that every matching path begins with. A
+//! lookup visits only nodes that exist, so the longest URL costs no more than the deepest
 //! route.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::candidates::{precedence, Candidate, Candidates};
+use super::candidates::{Candidate, Candidates};
 use super::map::Map;
+use super::precedence::Precedence;
 use crate::matches::PathPattern;
 use crate::route::Rule;
 
-/// Longer paths wait at this depth, and are told apart there by comparing them. It bounds
-/// the stack that dropping a tree takes: varnishd's workers have little.
+/// Longer paths are stored at this depth, where a lookup compares them. The limit bounds the
+/// stack that dropping a tree needs: varnishd's workers have little.
 const MAX_DEPTH: usize = 16;
 
 #[derive(Clone, Debug)]
@@ -52,8 +53,8 @@ impl<T> PathTree<T> {
         }
     }
 
-    /// Show every candidate that may serve `path`, the first to serve first, until `visit`
-    /// breaks.
+    /// Visit every candidate that may serve `path`, in the order of precedence, until
+    /// `visit` breaks.
     pub(super) fn walk<'a, B>(
         &'a self,
         path: &[u8],
@@ -85,11 +86,11 @@ impl<T: Clone> PathTree<T> {
     pub(super) fn remove(&mut self, rule: &Rule, match_index: usize) {
         let path = &rule.matches[match_index].path;
         self.remove_below(&mut home(path), |node| {
-            node.list_for(path).remove(&precedence(rule, match_index));
+            node.list_for(path).remove(&Precedence::new(rule, match_index));
         });
     }
 
-    /// Do `change` at the end of the way, and make the nodes that are missing on it.
+    /// Apply `change` to the node at the end of `way`; missing nodes are created.
     fn insert_below(
         &mut self,
         way: &mut dyn Iterator<Item = &[u8]>,
@@ -101,7 +102,7 @@ impl<T: Clone> PathTree<T> {
         }
     }
 
-    /// Do `change` at the end of the way, and drop what became empty on it.
+    /// Apply `change` to the node at the end of `way`, and drop the nodes that it empties.
     fn remove_below(
         &mut self,
         way: &mut dyn Iterator<Item = &[u8]>,
@@ -118,7 +119,7 @@ impl<T: Clone> PathTree<T> {
     }
 }
 
-/// Prefixes from the deepest node up, then regular expressions of all of them in order.
+/// Visit prefixes from the deepest node up, then the regular expressions of all nodes.
 fn walk_up<'a, T, B>(
     trail: &[&'a PathTree<T>],
     visit: &mut impl FnMut(&'a Candidate<T>) -> ControlFlow<B>,
@@ -151,7 +152,7 @@ fn walk_merged<'a, T, B>(
     }
 }
 
-/// The segments that lead to the node where `path` waits.
+/// The segments that lead to the node where `path` is stored.
 fn home(path: &PathPattern) -> impl Iterator<Item = &[u8]> {
     let leading = match path {
         PathPattern::Exact(path) | PathPattern::Prefix(path) => path.as_bytes(),
@@ -160,13 +161,13 @@ fn home(path: &PathPattern) -> impl Iterator<Item = &[u8]> {
     segments(leading).take(MAX_DEPTH)
 }
 
-/// What stands before the last slash: the segment after it may go on.
+/// What precedes the last slash: the segment after it may continue.
 fn whole_segments(literal: &[u8]) -> &[u8] {
     let end = literal.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
     &literal[..end]
 }
 
-/// The segments of a path: none of "" and of what doesn't begin with "/", one of "/".
+/// The segments of a path: "/" has one; "" and what doesn't begin with "/" have none.
 fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.strip_prefix(b"/").into_iter().flat_map(|rest| rest.split(|&byte| byte == b'/'))
 }

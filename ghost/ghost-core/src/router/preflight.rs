@@ -1,55 +1,25 @@
-//! Which rule answers a preflight.
+//! Which rule answers a CORS preflight.
 //!
-//! A browser announces a request by an OPTIONS request, which a rule for the announced
-//! method would not take. A rule that asks for OPTIONS itself comes first; then the rule
-//! that will take what is announced, if it has CORS.
-
-use std::borrow::Cow;
+//! A browser announces a request with an OPTIONS request that a rule for the announced
+//! method does not match. Therefore:
+//!
+//! 1. A rule that matches the OPTIONS request and has CORS answers it.
+//! 2. A rule that names the method OPTIONS serves it as a plain request.
+//! 3. The rule that will serve the announced request answers it, if that rule has CORS.
+//! 4. Otherwise the preflight is a plain OPTIONS request.
 
 use super::{Found, Router};
 use crate::cors::requested_method;
-use crate::request::Request;
-
-/// A request with another method.
-pub(super) struct Announced<'a, R> {
-    pub(super) preflight: &'a R,
-    pub(super) method: Cow<'a, [u8]>,
-}
-
-impl<R: Request> Request for Announced<'_, R> {
-    fn socket(&self) -> &str {
-        self.preflight.socket()
-    }
-
-    fn host(&self) -> &[u8] {
-        self.preflight.host()
-    }
-
-    fn method(&self) -> &[u8] {
-        &self.method
-    }
-
-    fn path(&self) -> &[u8] {
-        self.preflight.path()
-    }
-
-    fn query(&self) -> Option<&[u8]> {
-        self.preflight.query()
-    }
-
-    fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
-        self.preflight.header(name)
-    }
-}
+use crate::request::{Lookup, Request};
 
 impl<T: Clone> Router<T> {
     pub(super) fn find_for_options(&self, request: &impl Request) -> Option<Found<'_, T>> {
-        let found = self.find_as_is(request);
-        let Some(announced) = announced(request) else { return found };
+        let found = self.find_lookup(&Lookup::new(request));
+        let Some(method) = requested_method(request) else { return found };
         match found {
             Some(found) if found.rule.cors.is_some() => Some(Found { preflight: true, ..found }),
             Some(found) if found.matched().method.is_some() => Some(found),
-            found => match self.find_as_is(&announced) {
+            found => match self.find_lookup(&Lookup::with_method(request, method)) {
                 Some(other) if other.rule.cors.is_some() => {
                     Some(Found { preflight: true, ..other })
                 }
@@ -58,13 +28,14 @@ impl<T: Clone> Router<T> {
         }
     }
 
-    /// Whether a rule with CORS takes a preflight by its own method.
-    pub(super) fn takes_options(&self, request: &impl Request) -> bool {
-        self.find_as_is(request).is_some_and(|found| found.rule.cors.is_some())
+    /// The lookup that finds the rule which answers a preflight.
+    pub(super) fn preflight_lookup<'r, R: Request>(&self, request: &'r R) -> Lookup<'r, R> {
+        let plain = Lookup::new(request);
+        match requested_method(request) {
+            Some(method) if self.find_lookup(&plain).is_none_or(|it| it.rule.cors.is_none()) => {
+                Lookup::with_method(request, method)
+            }
+            _ => plain,
+        }
     }
-}
-
-/// The request that a preflight announces.
-pub(super) fn announced<R: Request>(request: &R) -> Option<Announced<'_, R>> {
-    Some(Announced { preflight: request, method: requested_method(request)? })
 }

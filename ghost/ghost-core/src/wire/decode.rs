@@ -1,4 +1,4 @@
-//! From bytes to wire types, with errors that name the field.
+//! Decodes wire documents, with errors that name the field.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{v1, Manifest};
 
-/// Why a document could not be read: what is wrong, and where.
+/// Why a document is rejected: what is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// The field at fault, as `routes[3].rules[0].backends[1].weight`; "." is the whole.
@@ -31,7 +31,7 @@ impl std::error::Error for DecodeError {}
 /// Decode one document, strictly.
 ///
 /// # Errors
-/// The first thing that is not as the type says.
+/// The first field that does not fit the type.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| DecodeError {
@@ -42,19 +42,19 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     Ok(value)
 }
 
-/// What `ghost.json` may be.
+/// A `ghost.json` of any version.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Config {
     /// Version 2: it names shard files.
     Manifest(Manifest),
-    /// Version 1: everything in one file.
+    /// Version 1: it holds the whole configuration.
     V1(v1::Config),
 }
 
-/// Decode a `ghost.json` of either version.
+/// Decode a `ghost.json` of any version.
 ///
 /// # Errors
-/// No version, an unknown one, or the first thing that is not as that version says.
+/// The version is missing or unknown, or a field does not fit that version.
 pub fn decode_config(bytes: &[u8]) -> Result<Config, DecodeError> {
     #[derive(Deserialize)]
     struct Versioned {

@@ -1,4 +1,4 @@
-//! Filters on the wire: what happens to a request and its response.
+//! Filters on the wire.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,18 +14,15 @@ pub struct Header {
     pub value: String,
 }
 
-/// Carried out in the order set, add, remove.
+/// Changes to headers, in the order set, add, remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct HeaderModifier {
-    /// Headers that replace every one of their name.
-    #[serde(default)]
+    /// Headers that replace all others of their name.
     pub set: Vec<Header>,
-    /// Headers that stand beside those of their name.
-    #[serde(default)]
+    /// Headers that are added to others of their name.
     pub add: Vec<Header>,
-    /// Names of headers that go.
-    #[serde(default)]
+    /// Names of headers to remove.
     pub remove: Vec<String>,
 }
 
@@ -45,7 +42,7 @@ pub enum PathModifierType {
 pub struct PathModifier {
     /// What is replaced.
     pub r#type: PathModifierType,
-    /// What it is replaced with.
+    /// The replacement.
     pub value: String,
 }
 
@@ -53,15 +50,15 @@ pub struct PathModifier {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scheme {
-    /// `http`, port 80 unless said otherwise.
+    /// `http`, with the default port 80.
     #[default]
     Http,
-    /// `https`, port 443 unless said otherwise.
+    /// `https`, with the default port 443.
     Https,
 }
 
 impl Scheme {
-    /// As it stands before `://`.
+    /// The scheme as a URL begins with it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -70,7 +67,7 @@ impl Scheme {
         }
     }
 
-    /// The port that a URL of this scheme need not name.
+    /// The port of a URL that names none.
     #[must_use]
     pub fn well_known_port(self) -> u16 {
         match self {
@@ -80,82 +77,79 @@ impl Scheme {
     }
 }
 
-/// A redirect. Absent parts come from the request; the port as the Gateway API says.
+/// A redirect. What it leaves out comes from the request; [`redirect`](crate::redirect)
+/// has the rule for the port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Redirect {
     /// Scheme of the Location.
-    #[serde(default)]
     pub scheme: Option<Scheme>,
     /// Host of the Location.
-    #[serde(default)]
     pub hostname: Option<String>,
     /// Port of the Location.
-    #[serde(default)]
     pub port: Option<u16>,
-    /// How the path of the Location comes from that of the request.
-    #[serde(default)]
+    /// How to change the path of the request.
     pub path: Option<PathModifier>,
     /// 301, 302, 303, 307 or 308.
-    #[serde(default = "found", deserialize_with = "decode::redirect_status")]
+    #[serde(deserialize_with = "decode::redirect_status")]
     pub status: u16,
 }
 
-/// A rewrite of what the backend sees.
+impl Default for Redirect {
+    fn default() -> Self {
+        Self { scheme: None, hostname: None, port: None, path: None, status: 302 }
+    }
+}
+
+/// A change of the request that only the backend sees.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Rewrite {
-    /// The Host header that the backend sees.
-    #[serde(default)]
+    /// The Host header for the backend.
     pub hostname: Option<String>,
-    /// How the path that the backend sees comes from that of the request.
-    #[serde(default)]
+    /// How to change the path of the request.
     pub path: Option<PathModifier>,
 }
 
-/// What happens to a request and its response, on a rule or on one of its backends.
+/// The filters of a rule or of one of its backends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Filters {
-    /// Changes to the request's headers.
-    #[serde(default)]
+    /// Changes to the headers of the request.
     pub request: Option<HeaderModifier>,
-    /// Changes to the response's headers.
-    #[serde(default)]
+    /// Changes to the headers of the response.
     pub response: Option<HeaderModifier>,
-    /// Changes to the request's Host and path.
-    #[serde(default)]
+    /// Changes to Host and path of the request.
     pub rewrite: Option<Rewrite>,
 }
 
-/// Who may read answers from pages of other origins.
+/// Which pages of other origins may read responses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Cors {
     /// Lower case: "*", or `scheme://host[:port]` whose host may be "*" or begin with "*.".
-    #[serde(default)]
     pub origins: Vec<String>,
-    /// Methods that pages may use; "*" alone is any.
-    #[serde(default)]
+    /// Methods that pages may use; "*" is any.
     pub methods: Vec<String>,
-    /// Headers that pages may send; "*" alone is any.
-    #[serde(default)]
+    /// Headers that pages may send; "*" is any.
     pub headers: Vec<String>,
-    /// Headers of answers that pages may read; "*" is any.
-    #[serde(default)]
+    /// Headers of responses that pages may read; "*" is any.
     pub expose: Vec<String>,
-    /// Whether pages may use what the browser knows about its user.
-    #[serde(default)]
+    /// Whether pages may send credentials such as cookies.
     pub credentials: bool,
-    /// For so many seconds browsers need not ask again.
-    #[serde(default = "five")]
+    /// For how many seconds browsers may cache the answer to a preflight.
     pub max_age: u32,
 }
 
-fn found() -> u16 {
-    302
-}
-
-fn five() -> u32 {
-    5
+impl Default for Cors {
+    fn default() -> Self {
+        Self {
+            origins: Vec::new(),
+            methods: Vec::new(),
+            headers: Vec::new(),
+            expose: Vec::new(),
+            credentials: false,
+            max_age: 5,
+        }
+    }
 }

@@ -1,10 +1,31 @@
-//! The wire format, as `varnish_gateway.ir.wire` defines it.
+//! The wire format: routing configuration as JSON.
 //!
 //! In:  the bytes of a shard file or of `ghost.json`.
 //! Out: plain data, or a [`DecodeError`] that names the field at fault.
 //!
-//! Decoding is strict: an unknown field, a wrong type or a wrong version is an error.
-//! An absent field has its default.
+//! Decoding is strict: an unknown field, a wrong type or a wrong version is an error. An
+//! absent field has its default. The types implement [`serde::Serialize`] too, so that a
+//! program can produce the format. In Varnish Gateway the Python module
+//! `varnish_gateway.ir.wire` does.
+//!
+//! ```
+//! use ghost_core::wire::{self, Routing};
+//!
+//! let routing: Routing = wire::decode(
+//!     br#"{"version": 2, "listeners": [{"name": "web", "socket": "http-80", "port": 80}],
+//!         "routes": [{"namespace": "shop", "name": "tea", "attachments": [{"listener": "web"}],
+//!                     "rules": [{"backends": [{"service": "shop/tea", "port": 80}]}]}]}"#,
+//! )?;
+//! assert_eq!(routing.listeners[0].hostname, "*");
+//! assert_eq!(routing.routes[0].rules[0].backends[0].weight, 1);
+//!
+//! let error = wire::decode::<Routing>(
+//!     br#"{"version": 2, "routes": [{"namespace": "shop", "name": "tea", "attachments": [],
+//!                                    "rules": [{"mirror": {}}]}]}"#,
+//! ).unwrap_err();
+//! assert_eq!(error.path, "routes[0].rules[0].mirror");
+//! # Ok::<(), wire::DecodeError>(())
+//! ```
 
 mod decode;
 mod filters;
@@ -48,7 +69,7 @@ pub struct Routing {
     pub routes: Vec<Route>,
 }
 
-/// An address that serves a pool.
+/// An address that serves requests of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Endpoint {
@@ -58,7 +79,7 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// Pools by their name (`namespace/name:port`). An empty or absent pool answers 503.
+/// Pools by name (`namespace/name:port`). Requests for an empty or absent pool get a 503.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Endpoints {
@@ -70,14 +91,14 @@ pub struct Endpoints {
     pub pools: BTreeMap<String, Vec<Endpoint>>,
 }
 
-/// `ghost.json`: the shard files that are in force, named by their content.
+/// `ghost.json`: the shard files of the current configuration, named by their content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Manifest {
     /// Always 2.
     #[serde(deserialize_with = "decode::version_2")]
     pub version: u32,
-    /// Names this configuration; reload and readiness report it.
+    /// Identifies this configuration; reload and readiness report it.
     pub id: String,
     /// Files that hold a [`Routing`], beside the manifest.
     #[serde(default)]

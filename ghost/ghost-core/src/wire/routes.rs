@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cors, Filters, Redirect, Retry, Scheme, Timeouts};
 
-/// How a path is compared.
+/// How to compare a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PathMatchType {
@@ -20,9 +20,9 @@ pub enum PathMatchType {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PathMatch {
-    /// How the path is compared.
+    /// How to compare the path.
     pub r#type: PathMatchType,
-    /// With what.
+    /// What to compare it with.
     pub value: String,
 }
 
@@ -32,7 +32,7 @@ impl Default for PathMatch {
     }
 }
 
-/// How a value is compared.
+/// How to compare a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ValueMatchType {
@@ -47,94 +47,106 @@ pub enum ValueMatchType {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ValueMatch {
-    /// Which one.
+    /// The name of the header or parameter.
     pub name: String,
-    /// Compared with what.
+    /// What to compare its value with.
     pub value: String,
-    /// How.
+    /// How to compare it.
     #[serde(default)]
     pub r#type: ValueMatchType,
 }
 
-/// Everything named here must hold. Without a path it is the prefix "/".
+/// A match: every condition must hold. The default path is the prefix "/".
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Match {
-    /// The path.
-    #[serde(default)]
+    /// The condition on the path.
     pub path: PathMatch,
     /// The method, compared with case.
-    #[serde(default)]
     pub method: Option<String>,
-    /// Headers.
-    #[serde(default)]
+    /// Conditions on headers.
     pub headers: Vec<ValueMatch>,
-    /// Query parameters.
-    #[serde(default)]
+    /// Conditions on query parameters.
     pub query: Vec<ValueMatch>,
 }
 
-/// One backendRef: its share of the rule's weight goes to a pool, or to a plain status.
+/// A backendRef. A pool serves its share of the requests, or a plain status does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Backend {
     /// Its share of the sum of all weights.
-    #[serde(default = "one")]
     pub weight: u32,
     /// `namespace/name`.
-    #[serde(default)]
     pub service: Option<String>,
     /// With `service` it names the pool `namespace/name:port`.
-    #[serde(default)]
     pub port: Option<u16>,
-    /// For whoever finds the endpoints.
-    #[serde(default)]
+    /// The name of the port; the chaperone finds endpoints by it. The router ignores it.
     pub port_name: String,
-    /// For whoever finds the endpoints: the host name of an `ExternalName` Service.
-    #[serde(default)]
+    /// The host name of an `ExternalName` Service; the chaperone resolves it. The router
+    /// ignores it.
     pub external: Option<String>,
-    /// Instead of a service, where the reference can't be resolved.
-    #[serde(default)]
+    /// The status of a reference that can't be resolved, in place of a service.
     pub status: Option<u16>,
-    /// Filters of this backend alone.
-    #[serde(default)]
+    /// Filters that apply to this backend only.
     pub filters: Option<Filters>,
 }
 
-/// One rule of a route: a redirect, or a plain status, or a choice of backends.
+impl Default for Backend {
+    fn default() -> Self {
+        Self {
+            weight: 1,
+            service: None,
+            port: None,
+            port_name: String::new(),
+            external: None,
+            status: None,
+            filters: None,
+        }
+    }
+}
+
+/// A rule of a route: a redirect, a plain status, or a choice of backends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Rule {
     /// The name that the user gave it.
-    #[serde(default)]
     pub name: Option<String>,
-    /// The rule serves where one of these holds.
-    #[serde(default = "everything")]
+    /// Alternatives: the rule matches a request that meets one of them.
     pub matches: Vec<Match>,
     /// Filters of the rule.
-    #[serde(default)]
     pub filters: Option<Filters>,
-    /// Answer with a redirect.
-    #[serde(default)]
+    /// Respond with a redirect.
     pub redirect: Option<Redirect>,
-    /// Answer with a plain status.
-    #[serde(default)]
+    /// Respond with this status, without a backend.
     pub status: Option<u16>,
-    /// Answer from one of these.
-    #[serde(default)]
+    /// Forward the request to one of these.
     pub backends: Vec<Backend>,
     /// How long it may take.
-    #[serde(default)]
     pub timeouts: Option<Timeouts>,
-    /// How often it is tried.
-    #[serde(default)]
+    /// When to try again.
     pub retry: Option<Retry>,
-    /// Who may read the answers from pages of other origins.
-    #[serde(default)]
+    /// Which pages of other origins may read the response.
     pub cors: Option<Cors>,
 }
 
-/// A listener that takes the route, and the route's hostnames that meet its own ("*" is any).
+impl Default for Rule {
+    fn default() -> Self {
+        Self {
+            name: None,
+            matches: vec![Match::default()],
+            filters: None,
+            redirect: None,
+            status: None,
+            backends: Vec::new(),
+            timeouts: None,
+            retry: None,
+            cors: None,
+        }
+    }
+}
+
+/// A listener that accepts the route, and the route's hostnames that intersect its own ("*"
+/// is any).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Attachment {
@@ -145,7 +157,7 @@ pub struct Attachment {
     pub hostnames: Vec<String>,
 }
 
-/// One route with everything that decides its precedence.
+/// A route with everything that decides its precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Route {
@@ -153,27 +165,27 @@ pub struct Route {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Seconds since 1970; the older one wins a tie.
+    /// Creation time in seconds since 1970; the older route wins a tie.
     #[serde(default)]
     pub created: i64,
-    /// Where it serves.
+    /// The listeners and hostnames that it serves.
     pub attachments: Vec<Attachment>,
-    /// What it does there.
+    /// Its rules.
     pub rules: Vec<Rule>,
 }
 
-/// A listener of the Gateway, on a varnishd socket that several listeners may share.
+/// A listener of the Gateway, on a socket that several listeners may share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Listener {
     /// Its name, unique in the Gateway.
     pub name: String,
-    /// `{proto}-{port}`, or "*" for every socket.
+    /// The name of the socket, or "*" for every socket that no listener names.
     pub socket: String,
-    /// The port that clients see.
+    /// The port that clients connect to.
     #[serde(default)]
     pub port: u16,
-    /// The scheme that clients see.
+    /// The scheme that clients use.
     #[serde(default)]
     pub scheme: Scheme,
     /// Lower case: "*", "*.example.com" or "www.example.com".
@@ -181,12 +193,11 @@ pub struct Listener {
     pub hostname: String,
 }
 
-fn one() -> u32 {
-    1
-}
-
-fn everything() -> Vec<Match> {
-    vec![Match::default()]
+/// Every host on every socket.
+impl Default for Listener {
+    fn default() -> Self {
+        Self { name: String::new(), socket: any(), port: 0, scheme: Scheme::Http, hostname: any() }
+    }
 }
 
 fn any_hostname() -> Vec<String> {

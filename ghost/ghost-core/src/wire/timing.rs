@@ -1,39 +1,32 @@
-//! Time-outs and retries on the wire; durations are milliseconds.
+//! Timeouts and retries on the wire; durations are milliseconds.
 
 use serde::{Deserialize, Serialize};
 
-/// How long a request may take. 0 is no limit, not even varnishd's own; where neither is
-/// said, those hold.
+/// How long a request may take. 0 is no limit, not even varnishd's own. If neither is set,
+/// varnishd's limits apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Timeouts {
-    /// With all attempts.
-    #[serde(default)]
+    /// For the request with all its attempts.
     pub request: Option<u64>,
-    /// One attempt.
-    #[serde(default)]
+    /// For one attempt.
     pub backend_request: Option<u64>,
 }
 
-/// How often an attempt is repeated.
+/// When to try a request again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Retry {
-    /// After these answers, beside connection errors and time-outs.
-    #[serde(default)]
+    /// Statuses to retry after, in addition to connection errors and timeouts.
     pub codes: Vec<u16>,
-    /// So many times at most.
-    #[serde(default = "once")]
+    /// The most retries.
     pub attempts: u32,
-    /// So much later at least.
-    #[serde(default = "a_moment")]
+    /// The shortest wait before a retry.
     pub backoff: u64,
 }
 
-fn once() -> u32 {
-    1
-}
-
-fn a_moment() -> u64 {
-    25
+impl Default for Retry {
+    fn default() -> Self {
+        Self { codes: Vec::new(), attempts: 1, backoff: 25 }
+    }
 }

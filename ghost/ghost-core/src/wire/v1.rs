@@ -1,14 +1,28 @@
 //! Version 1 of `ghost.json`: hosts with weighted addresses, all in one file.
 //!
-//! It becomes version 2: one route per host on one listener that serves every socket,
-//! and one pool per address, so that a weight stays with its address.
+//! [`Config::upgrade`] converts it to version 2: one route per host on one listener that
+//! serves every socket, and one pool per address, so that an address keeps its weight.
+//!
+//! ```
+//! use ghost_core::wire::{self, Config};
+//!
+//! let config = wire::decode_config(
+//!     br#"{"version": 1, "vhosts": {"tea.example.com": {"backends": [
+//!         {"address": "10.0.0.1", "port": 8080}]}}}"#,
+//! )?;
+//! let Config::V1(config) = config else { panic!() };
+//! let (routing, endpoints) = config.upgrade();
+//! assert_eq!(routing.routes[0].attachments[0].hostnames, ["tea.example.com"]);
+//! assert!(endpoints.pools.contains_key("10.0.0.1:8080"));
+//! # Ok::<(), wire::DecodeError>(())
+//! ```
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::{decode, Endpoint, Endpoints, Routing};
-use super::{Attachment, Backend, Listener, Match, Route, Rule, Scheme};
+use super::{Attachment, Backend, Listener, Route, Rule};
 
 /// The name of the one listener.
 pub const LISTENER: &str = "default";
@@ -25,16 +39,16 @@ pub struct Config {
     /// By host: "www.example.com" or "*.example.com".
     #[serde(default)]
     pub vhosts: BTreeMap<String, Vhost>,
-    /// Serves every other host.
+    /// The backends of every other host.
     #[serde(default)]
     pub default: Option<Vhost>,
 }
 
-/// Who serves a host.
+/// The backends of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vhost {
-    /// None at all answers 503.
+    /// Without any, the host gets a 503.
     pub backends: Vec<Address>,
 }
 
@@ -47,7 +61,7 @@ pub struct Address {
     /// TCP port.
     pub port: u16,
     /// Its share of the sum of all weights.
-    #[serde(default = "usual_weight")]
+    #[serde(default = "default_weight")]
     pub weight: u32,
 }
 
@@ -72,13 +86,7 @@ impl Config {
 }
 
 fn listener() -> Listener {
-    Listener {
-        name: LISTENER.into(),
-        socket: "*".into(),
-        port: 0,
-        scheme: Scheme::Http,
-        hostname: "*".into(),
-    }
+    Listener { name: LISTENER.into(), ..Listener::default() }
 }
 
 fn route(host: &str, vhost: &Vhost) -> Route {
@@ -89,15 +97,9 @@ fn route(host: &str, vhost: &Vhost) -> Route {
         created: 0,
         attachments: vec![Attachment { listener: LISTENER.into(), hostnames: vec![host] }],
         rules: vec![Rule {
-            name: None,
-            matches: vec![Match::default()],
-            filters: None,
-            redirect: None,
             status: vhost.backends.is_empty().then_some(503),
             backends: vhost.backends.iter().map(backend).collect(),
-            timeouts: None,
-            retry: None,
-            cors: None,
+            ..Rule::default()
         }],
     }
 }
@@ -107,10 +109,7 @@ fn backend(from: &Address) -> Backend {
         weight: from.weight,
         service: Some(from.address.clone()),
         port: Some(from.port),
-        port_name: String::new(),
-        external: None,
-        status: None,
-        filters: None,
+        ..Backend::default()
     }
 }
 
@@ -119,6 +118,6 @@ fn pool(from: &Address) -> (String, Vec<Endpoint>) {
     (format!("{}:{}", from.address, from.port), vec![endpoint])
 }
 
-fn usual_weight() -> u32 {
+fn default_weight() -> u32 {
     100
 }

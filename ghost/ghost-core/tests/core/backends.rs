@@ -1,5 +1,7 @@
-use ghost_core::{wire, Action, BackendTarget, Backends, Route};
+use ghost_core::{Action, BackendTarget, Backends};
 use proptest::prelude::*;
+
+use crate::support::compiled_rule;
 
 fn backends(weights: &[u32]) -> Backends {
     let document: Vec<_> = weights
@@ -10,18 +12,14 @@ fn backends(weights: &[u32]) -> Backends {
 }
 
 fn from_json(list: &str) -> Backends {
-    let route = format!(
-        r#"{{"namespace": "ns", "name": "r", "attachments": [], "rules": [{{"backends": [{list}]}}]}}"#
-    );
-    let route: wire::Route = wire::decode(route.as_bytes()).unwrap();
-    match &Route::compile(&route).unwrap().rules()[0].action {
+    match &compiled_rule(&format!(r#"{{"backends": [{list}]}}"#)).action {
         Action::Backends(backends) => backends.clone(),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_reference_becomes_a_pool_or_a_status() {
+fn backend_ref_compiles_to_a_pool_or_a_status() {
     let all = from_json(r#"{"service": "ns/a", "port": 80}, {"status": 503}, {}"#);
     let targets: Vec<_> = all.all().iter().map(|backend| backend.target.clone()).collect();
     assert_eq!(
@@ -35,13 +33,13 @@ fn a_reference_becomes_a_pool_or_a_status() {
 }
 
 #[test]
-fn without_weight_nothing_is_picked() {
+fn backends_without_weight_pick_nothing() {
     assert_eq!(backends(&[]).pick(7), None);
     assert_eq!(backends(&[0, 0]).pick(u64::MAX), None);
 }
 
 #[test]
-fn the_edges_of_the_random_range_are_served() {
+fn extreme_random_numbers_pick_weighted_backends() {
     let three = backends(&[0, 1, 3]);
     assert_eq!(three.pick(0), Some(1));
     assert_eq!(three.pick((u64::MAX >> 2) + 1), Some(2));
@@ -50,16 +48,16 @@ fn the_edges_of_the_random_range_are_served() {
 
 proptest! {
     #[test]
-    fn shares_follow_weights(weights in prop::collection::vec(0_u32..50, 1..8)) {
+    fn shares_are_proportional_to_weights(weights in prop::collection::vec(0_u32..50, 1..8)) {
         let total: u32 = weights.iter().sum();
         prop_assume!(total > 0);
         let all = backends(&weights);
-        let mut seen = vec![0; weights.len()];
+        let mut picked = vec![0; weights.len()];
         // One ticket in the middle of each unit of weight.
         for unit in 0..u64::from(total) {
             let random = (u128::from(2 * unit + 1) << 63) / u128::from(total);
-            seen[all.pick(u64::try_from(random).unwrap()).unwrap()] += 1;
+            picked[all.pick(u64::try_from(random).unwrap()).unwrap()] += 1;
         }
-        prop_assert_eq!(seen, weights);
+        prop_assert_eq!(picked, weights);
     }
 }

@@ -1,17 +1,13 @@
-//! CORS: who is allowed what, and which rule answers a preflight.
+//! CORS: what each origin is allowed, and which rule answers a preflight.
 
 use ghost_core::cors::Preflight;
-use ghost_core::{wire, Cors, Route};
+use ghost_core::Cors;
 use proptest::prelude::*;
 
-use crate::request::{one_listener, Ask};
+use crate::support::{compiled_rule, one_listener, request};
 
 fn cors(json: &str) -> Cors {
-    let rule = format!(
-        r#"{{"namespace": "n", "name": "r", "attachments": [], "rules": [{{"cors": {json}}}]}}"#
-    );
-    let route: wire::Route = wire::decode(rule.as_bytes()).unwrap();
-    Route::compile(&route).unwrap().rules()[0].cors.clone().unwrap()
+    compiled_rule(&format!(r#"{{"cors": {json}}}"#)).cors.clone().unwrap()
 }
 
 fn text(headers: &[(&str, &[u8])]) -> Vec<String> {
@@ -22,18 +18,18 @@ fn text(headers: &[(&str, &[u8])]) -> Vec<String> {
     headers.iter().map(line).collect()
 }
 
-fn answer(cors: &Cors, origin: &str) -> Vec<String> {
+fn response(cors: &Cors, origin: &str) -> Vec<String> {
     text(&cors.response_headers(origin.as_bytes()).collect::<Vec<_>>())
 }
 
 fn preflight(cors: &Cors, origin: &str, method: &str, headers: Option<&str>) -> Vec<String> {
     let (origin, method) = (origin.as_bytes(), method.as_bytes());
-    let asked = Preflight { origin, method, headers: headers.map(str::as_bytes) };
-    text(&cors.preflight_headers(&asked).collect::<Vec<_>>())
+    let preflight = Preflight { origin, method, headers: headers.map(str::as_bytes) };
+    text(&cors.preflight_headers(&preflight).collect::<Vec<_>>())
 }
 
 #[test]
-fn origins_are_compared_by_scheme_host_and_port() {
+fn origin_is_allowed_if_scheme_host_and_port_match() {
     let some = cors(
         r#"{"origins": ["https://www.foo.com", "https://*.bar.com", "http://a.org:8080", "http://*:81"]}"#,
     );
@@ -64,7 +60,7 @@ fn origins_are_compared_by_scheme_host_and_port() {
     for (origin, allowed) in cases {
         let expected: Vec<_> =
             allowed.then(|| format!("Allow-Origin: {origin}")).into_iter().collect();
-        assert_eq!(answer(&some, origin), expected, "{origin}");
+        assert_eq!(response(&some, origin), expected, "{origin}");
         assert_eq!(preflight(&some, origin, "GET", None).is_empty(), !allowed, "{origin}");
     }
     assert!(some.varies_by_origin());
@@ -73,18 +69,18 @@ fn origins_are_compared_by_scheme_host_and_port() {
 #[test]
 fn any_origin_is_a_star_unless_credentials_are_allowed() {
     let open = cors(r#"{"origins": ["*"], "expose": ["*"]}"#);
-    assert_eq!(answer(&open, "https://a.org:1"), ["Allow-Origin: *", "Expose-Headers: *"]);
+    assert_eq!(response(&open, "https://a.org:1"), ["Allow-Origin: *", "Expose-Headers: *"]);
     assert!(!open.varies_by_origin());
-    let trusting = cors(r#"{"origins": ["*"], "credentials": true, "expose": ["*"]}"#);
+    let with_credentials = cors(r#"{"origins": ["*"], "credentials": true, "expose": ["*"]}"#);
     assert_eq!(
-        answer(&trusting, "https://a.org:1"),
+        response(&with_credentials, "https://a.org:1"),
         ["Allow-Origin: https://a.org:1", "Allow-Credentials: true"]
     );
-    assert!(trusting.varies_by_origin());
+    assert!(with_credentials.varies_by_origin());
 }
 
 #[test]
-fn a_preflight_is_told_what_is_allowed() {
+fn preflight_response_lists_what_is_allowed() {
     let some = cors(
         r#"{"origins": ["https://a.org"], "methods": ["GET", "OPTIONS"], "headers": ["x-1", "x-2"],
             "expose": ["x-3", "x-4"], "credentials": true, "maxAge": 3600}"#,
@@ -103,9 +99,9 @@ fn a_preflight_is_told_what_is_allowed() {
 }
 
 #[test]
-fn a_wildcard_names_what_was_asked_for() {
+fn wildcards_name_what_the_preflight_asked_for() {
     let every = r#""origins": ["https://a.org"], "methods": ["*"], "headers": ["*"]"#;
-    let (plain, trusting) =
+    let (plain, with_credentials) =
         (cors(&format!("{{{every}}}")), cors(&format!(r#"{{{every}, "credentials": true}}"#)));
     let parts = |lines: Vec<String>| {
         lines
@@ -113,7 +109,7 @@ fn a_wildcard_names_what_was_asked_for() {
             .filter(|line| line.contains("Methods") || line.contains("Allow-Headers"))
             .collect::<Vec<_>>()
     };
-    for cors in [&plain, &trusting] {
+    for cors in [&plain, &with_credentials] {
         assert_eq!(
             parts(preflight(cors, "https://a.org", "PUT", Some("x-1, authorization"))),
             ["Allow-Methods: PUT", "Allow-Headers: x-1, authorization"]
@@ -123,13 +119,13 @@ fn a_wildcard_names_what_was_asked_for() {
         parts(preflight(&plain, "https://a.org", "two words", None)),
         ["Allow-Methods: *", "Allow-Headers: *"]
     );
-    assert_eq!(parts(preflight(&trusting, "https://a.org", "two words", None)), [""; 0]);
+    assert_eq!(parts(preflight(&with_credentials, "https://a.org", "two words", None)), [""; 0]);
 }
 
 #[test]
-fn nothing_said_is_nothing_allowed() {
+fn empty_cors_allows_nothing() {
     let nothing = cors("{}");
-    assert_eq!(answer(&nothing, "https://a.org"), [""; 0]);
+    assert_eq!(response(&nothing, "https://a.org"), [""; 0]);
     let bare = cors(r#"{"origins": ["*"]}"#);
     assert_eq!(
         preflight(&bare, "https://a.org", "PUT", Some("x-1")),
@@ -138,22 +134,22 @@ fn nothing_said_is_nothing_allowed() {
 }
 
 proptest! {
-    /// A suffix with its dot is all that counts of the host.
+    /// Only the suffix with its dot counts.
     #[test]
-    fn a_wildcard_takes_any_labels(labels in "[a-z]{1,5}(\\.[a-z]{1,5}){0,3}", other in "[a-z.]{0,12}") {
+    fn wildcard_origin_matches_any_labels(labels in "[a-z]{1,5}(\\.[a-z]{1,5}){0,3}", other in "[a-z.]{0,12}") {
         let some = cors(r#"{"origins": ["https://*.example.com"]}"#);
         let origin = format!("https://{labels}.example.com");
-        prop_assert_eq!(answer(&some, &origin), [format!("Allow-Origin: {origin}")]);
-        let stranger = format!("https://{other}example.com");
+        prop_assert_eq!(response(&some, &origin), [format!("Allow-Origin: {origin}")]);
+        let other_origin = format!("https://{other}example.com");
         let allowed = other.len() > 1 && other.ends_with('.');
-        prop_assert_eq!(!answer(&some, &stranger).is_empty(), allowed);
+        prop_assert_eq!(!response(&some, &other_origin).is_empty(), allowed);
     }
 
-    /// Whatever a client calls its origin, it is told that one, any, or nothing.
+    /// Whatever Origin a client sends, the response names that one, "*", or none.
     #[test]
-    fn nobody_is_told_of_another_origin(origin in "\\PC*") {
+    fn response_never_names_another_origin(origin in "\\PC*") {
         let some = cors(r#"{"origins": ["https://a.org", "https://*.b.org"], "credentials": true}"#);
-        for line in answer(&some, &origin) {
+        for line in response(&some, &origin) {
             let same = format!("Allow-Origin: {origin}");
             prop_assert!([same.as_str(), "Allow-Credentials: true"].contains(&line.as_str()));
         }
@@ -162,24 +158,24 @@ proptest! {
 
 // -- which rule answers ------------------------------------------------------------------
 
-/// Identity of the rule that serves, and whether it answers a preflight.
+/// The identity of the rule that serves, and whether it answers a preflight.
 fn served(rules: &str, method: &str, announced: Option<&str>) -> Option<(String, bool)> {
     let router = one_listener(&[("r", rules)]);
-    let mut ask = Ask::get("a.com", "/").method(method);
+    let mut sent = request(method, "a.com", "/");
     if let Some(announced) = announced {
-        ask = ask
-            .header("origin", b"https://a.org")
-            .header("access-control-request-method", announced.as_bytes());
+        sent = sent
+            .with_header("origin", b"https://a.org")
+            .with_header("access-control-request-method", announced.as_bytes());
     }
-    let found = router.find(&ask).map(|found| (found.payload.clone(), found.preflight));
-    let explained = router.explain(&ask);
+    let found = router.find(&sent).map(|found| (found.payload.clone(), found.preflight));
+    let explained = router.explain(&sent);
     let winner = explained.winner.map(|winner| winner.payload.clone());
     assert_eq!(winner.map(|winner| (winner, explained.preflight)), found);
     found
 }
 
 #[test]
-fn a_preflight_finds_the_rule_of_what_it_announces() {
+fn preflight_is_answered_by_the_rule_of_the_announced_request() {
     let rules = r#"[
         {"name": "get", "matches": [{"method": "GET"}], "status": 200, "cors": {}},
         {"name": "put", "matches": [{"method": "PUT"}], "status": 200}]"#;
@@ -191,7 +187,7 @@ fn a_preflight_finds_the_rule_of_what_it_announces() {
 }
 
 #[test]
-fn a_rule_for_options_comes_first() {
+fn rule_for_options_wins_over_cors() {
     let rules = r#"[
         {"name": "options", "matches": [{"method": "OPTIONS"}], "status": 200},
         {"name": "any", "status": 200, "cors": {}}]"#;
@@ -200,7 +196,7 @@ fn a_rule_for_options_comes_first() {
 }
 
 #[test]
-fn a_rule_for_any_method_does_not_hide_the_one_with_cors() {
+fn rule_for_any_method_does_not_hide_the_one_with_cors() {
     let rules = r#"[
         {"name": "get", "matches": [{"method": "GET"}], "status": 200, "cors": {}},
         {"name": "any", "status": 200}]"#;

@@ -1,16 +1,16 @@
-use ghost_core::{Criterion, Loss, Unmet};
+use ghost_core::{Criterion, Loss, OwnedRequest, Unmet};
 
-use crate::request::{one_listener, router_from, Ask, TestRouter};
+use crate::support::{get, one_listener, router_from, TestRouter};
 
-fn losses(router: &TestRouter, ask: &Ask) -> Vec<String> {
-    let explained = router.explain(ask);
+fn losses(router: &TestRouter, request: &OwnedRequest) -> Vec<String> {
+    let explained = router.explain(request);
     let line =
         |it: &ghost_core::RunnerUp<'_, String>| format!("{}: {}", it.considered.payload, it.loss);
     explained.runners_up.iter().map(line).collect()
 }
 
 #[test]
-fn each_runner_up_says_why_it_lost() {
+fn each_runner_up_has_the_reason_why_it_lost() {
     let rules = r#"[{"name": "winner", "matches": [{"path": {"type": "prefix", "value": "/a"}, "method": "GET"}]},
         {"name": "method", "matches": [{"path": {"type": "prefix", "value": "/a"}, "method": "PUT"}]},
         {"name": "fewer", "matches": [{"path": {"type": "prefix", "value": "/a"}}]},
@@ -21,12 +21,12 @@ fn each_runner_up_says_why_it_lost() {
         {"name": "other", "matches": [{"path": {"type": "regex", "value": ".*b"}}]},
         {"name": "elsewhere", "matches": [{"path": {"type": "prefix", "value": "/b"}}]}]"#;
     let router = one_listener(&[("r", rules), ("s", "[{}]")]);
-    let ask = Ask::get("h", "/a");
-    let explained = router.explain(&ask);
+    let request = get("h", "/a");
+    let explained = router.explain(&request);
     assert_eq!(explained.listener.unwrap().name, "web");
     assert_eq!(explained.winner.as_ref().unwrap().payload, "ns/r/winner");
     assert_eq!(
-        losses(&router, &ask),
+        losses(&router, &request),
         [
             "ns/r/header: header x does not match",
             "ns/r/query: query parameter q does not match",
@@ -43,7 +43,7 @@ fn each_runner_up_says_why_it_lost() {
 }
 
 #[test]
-fn ties_are_told_apart_by_age_name_and_order() {
+fn ties_are_explained_by_age_name_and_order() {
     let router = router_from(
         r#"{"version": 2, "listeners": [{"name": "web", "socket": "*"}], "routes": [
             {"namespace": "n", "name": "a", "attachments": [{"listener": "web"}], "rules": [{}, {}]},
@@ -51,7 +51,7 @@ fn ties_are_told_apart_by_age_name_and_order() {
             {"namespace": "n", "name": "0", "created": 5, "attachments": [{"listener": "web"}], "rules": [{}]}]}"#,
     );
     assert_eq!(
-        losses(&router, &Ask::get("h", "/")),
+        losses(&router, &get("h", "/")),
         [
             "n/a/1: the winner comes first: it stands earlier in the same route",
             "n/b/0: the winner comes first: its route is first by namespace and name",
@@ -61,13 +61,13 @@ fn ties_are_told_apart_by_age_name_and_order() {
 }
 
 #[test]
-fn a_less_specific_hostname_is_named() {
+fn runner_up_has_its_less_specific_hostname() {
     let router = router_from(
         r#"{"version": 2, "listeners": [{"name": "web", "socket": "*"}], "routes": [
             {"namespace": "n", "name": "a", "attachments": [{"listener": "web", "hostnames": ["*.a.com", "x.a.com", "*"]}], "rules": [{}]}]}"#,
     );
-    let ask = Ask::get("x.a.com", "/");
-    let explained = router.explain(&ask);
+    let request = get("x.a.com", "/");
+    let explained = router.explain(&request);
     let hostnames: Vec<_> =
         explained.runners_up.iter().map(|it| it.considered.hostname.as_str()).collect();
     assert_eq!(explained.winner.unwrap().hostname, "x.a.com");
@@ -75,9 +75,9 @@ fn a_less_specific_hostname_is_named() {
 }
 
 #[test]
-fn without_a_listener_or_a_route_there_is_nothing() {
+fn explanation_without_routes_has_at_most_a_listener() {
     let router = one_listener(&[]);
-    assert!(router.explain(&Ask::get("h", "/")).listener.is_some());
-    let elsewhere = Ask::get("h", "/").socket("http-81");
+    assert!(router.explain(&get("h", "/")).listener.is_some());
+    let elsewhere = get("h", "/").with_socket("http-81");
     assert!(router.explain(&elsewhere).listener.is_none());
 }

@@ -1,6 +1,8 @@
 use ghost_core::redirect::{location, RequestParts};
 use ghost_core::wire::{self, PathModifier, PathModifierType, Scheme};
-use ghost_core::{rewrite, Match, Route};
+use ghost_core::{rewrite, Match};
+
+use crate::support::compiled_rule;
 
 fn matched(kind: &str, value: &str) -> Match {
     let json = format!(r#"{{"path": {{"type": "{kind}", "value": "{value}"}}}}"#);
@@ -13,7 +15,7 @@ fn rewritten(kind: PathModifierType, value: &str, matched: &Match, path: &str) -
 }
 
 #[test]
-fn a_prefix_is_replaced_by_whole_segments() {
+fn prefix_is_replaced_by_whole_segments() {
     let cases = [
         ("/foo/bar", "/foo", "/xyz", "/xyz/bar"),
         ("/foo/bar", "/foo", "/xyz/", "/xyz/bar"),
@@ -43,14 +45,14 @@ fn a_prefix_is_replaced_by_whole_segments() {
 }
 
 #[test]
-fn an_exact_path_is_its_own_prefix_and_a_regex_has_none() {
+fn exact_path_is_its_own_prefix_and_a_regex_has_none() {
     let prefix = PathModifierType::Prefix;
     assert_eq!(rewritten(prefix, "/xyz", &matched("exact", "/foo"), "/foo"), "/xyz");
     assert_eq!(rewritten(prefix, "/xyz", &matched("regex", "/f.*"), "/foo"), "/foo");
 }
 
 #[test]
-fn a_full_path_is_replaced() {
+fn full_path_is_replaced() {
     let full =
         |value| rewritten(PathModifierType::Full, value, &matched("prefix", "/"), "/foo/bar");
     assert_eq!(full("/one/two"), "/one/two");
@@ -60,24 +62,23 @@ fn a_full_path_is_replaced() {
 }
 
 fn listener(scheme: Scheme, port: u16) -> wire::Listener {
-    let (name, socket, hostname) = ("web".into(), "http-80".into(), "*".into());
-    wire::Listener { name, socket, port, scheme, hostname }
+    wire::Listener { name: "web".into(), port, scheme, ..wire::Listener::default() }
 }
 
 fn redirected(redirect: &str, scheme: Scheme, port: u16, host: &str) -> String {
     let redirect: wire::Redirect = wire::decode(redirect.as_bytes()).unwrap();
-    let asked = RequestParts {
+    let request = RequestParts {
         listener: &listener(scheme, port),
         matched: &matched("prefix", "/foo"),
         host: host.as_bytes(),
         path: b"/foo/bar",
         query: Some(b"q=1"),
     };
-    String::from_utf8(location(&redirect, &asked)).unwrap()
+    String::from_utf8(location(&redirect, &request)).unwrap()
 }
 
 #[test]
-fn what_a_redirect_does_not_say_comes_from_the_request() {
+fn redirect_keeps_what_it_does_not_name() {
     let from = |redirect, port| redirected(redirect, Scheme::Http, port, "a.com");
     assert_eq!(from("{}", 80), "http://a.com/foo/bar?q=1");
     assert_eq!(from(r#"{"hostname": "b.org"}"#, 80), "http://b.org/foo/bar?q=1");
@@ -89,7 +90,7 @@ fn what_a_redirect_does_not_say_comes_from_the_request() {
 }
 
 #[test]
-fn the_port_of_a_redirect_follows_the_scheme_and_then_the_listener() {
+fn redirect_without_port_uses_that_of_the_scheme_then_of_the_listener() {
     let cases = [
         ("{}", Scheme::Http, 80, "http://a.com"),
         ("{}", Scheme::Http, 8080, "http://a.com:8080"),
@@ -112,18 +113,19 @@ fn the_port_of_a_redirect_follows_the_scheme_and_then_the_listener() {
 }
 
 #[test]
-fn a_redirect_without_any_host_is_a_path() {
+fn redirect_without_any_host_is_a_path() {
     assert_eq!(redirected("{}", Scheme::Http, 8080, ""), "/foo/bar?q=1");
     assert_eq!(redirected("{}", Scheme::Http, 8080, "[::1]"), "http://[::1]:8080/foo/bar?q=1");
 }
 
 #[test]
-fn header_lines_are_put_together_once() {
-    let json = r#"{"namespace": "n", "name": "r", "attachments": [], "rules": [{"filters": {
-        "request": {"set": [{"name": "X-A", "value": "1"}], "remove": ["x-b"]},
-        "response": {"add": [{"name": "X-C", "value": ""}]}}}]}"#;
-    let route = Route::compile(&wire::decode(json.as_bytes()).unwrap()).unwrap();
-    let filters = &route.rules()[0].filters;
+fn header_modifiers_compile_to_lines() {
+    let rule = compiled_rule(
+        r#"{"filters": {
+            "request": {"set": [{"name": "X-A", "value": "1"}], "remove": ["x-b"]},
+            "response": {"add": [{"name": "X-C", "value": ""}]}}}"#,
+    );
+    let filters = &rule.filters;
     let line = &filters.request.set[0];
     assert_eq!((line.line(), line.name(), line.value()), ("X-A: 1", "X-A", "1"));
     assert_eq!(&*filters.request.remove[0], "x-b");

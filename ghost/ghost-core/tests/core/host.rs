@@ -8,7 +8,7 @@ fn parsed(header: &[u8]) -> String {
 }
 
 #[test]
-fn case_port_and_one_trailing_dot_do_not_count() {
+fn host_ignores_case_port_and_one_trailing_dot() {
     for header in
         ["www.Example.com", "WWW.example.com:8080", "www.example.com.", "www.example.com.:80"]
     {
@@ -17,21 +17,21 @@ fn case_port_and_one_trailing_dot_do_not_count() {
 }
 
 #[test]
-fn addresses_are_hosts() {
+fn ip_addresses_are_hosts() {
     assert_eq!(parsed(b"127.0.0.1:80"), "127.0.0.1");
     assert_eq!(parsed(b"[::1]"), "[::1]");
     assert_eq!(parsed(b"[2001:DB8::1]:443"), "[2001:db8::1]");
 }
 
 #[test]
-fn no_host_and_an_empty_port_are_allowed() {
+fn empty_host_and_empty_port_are_allowed() {
     assert_eq!(parsed(b""), "");
     assert_eq!(parsed(b"a.b:"), "a.b");
     assert_eq!(parsed(b"under_score.example"), "under_score.example");
 }
 
 #[test]
-fn what_is_no_host_is_malformed() {
+fn invalid_host_is_malformed() {
     let long = [b'a'; 254];
     let malformed: &[&[u8]] = &[
         b".",
@@ -66,7 +66,7 @@ fn what_is_no_host_is_malformed() {
 }
 
 #[test]
-fn the_longest_name_fits_with_its_dot_and_port() {
+fn longest_name_fits_with_its_dot_and_port() {
     let name = format!("{}.{}", "a".repeat(126), "b".repeat(126));
     assert_eq!(parsed(format!("{name}.:65535").as_bytes()), name);
 }
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn what_looks_like_a_host_is_read_once_and_for_all(header in "\\[?[A-Za-z0-9_.:-]{0,20}\\]?(:[0-9]{0,6})?") {
+    fn parsing_a_host_is_idempotent(header in "\\[?[A-Za-z0-9_.:-]{0,20}\\]?(:[0-9]{0,6})?") {
         if let Ok(host) = Host::parse(header.as_bytes()) {
             prop_assert!(!host.iter().any(u8::is_ascii_uppercase));
             prop_assert_eq!(&*Host::parse(&host).unwrap(), &*host);

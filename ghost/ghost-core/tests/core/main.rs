@@ -1,5 +1,5 @@
-//! Tests of ghost-core, through its public face. One program, so that it links once.
-// A test fails by panicking, in what its functions share too.
+//! Tests of ghost-core through its public API. One program, so that it links once.
+// A test fails by panicking, also in shared functions.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod backends;
@@ -8,10 +8,10 @@ mod explain;
 mod filters;
 mod host;
 mod matching;
+mod oracle;
 mod pattern;
-mod request;
 mod router;
-mod scan;
+mod support;
 mod target;
 mod timing;
 mod wire;

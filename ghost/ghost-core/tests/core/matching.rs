@@ -1,8 +1,8 @@
-//! The rules of matching, each by its own case.
+//! Matching and precedence, case by case.
 
-use crate::request::{one_listener, router_from, rule, served, Ask};
+use crate::support::{get, one_listener, request, router_from, rule, served};
 
-/// Who serves each target of one route with a rule for each path given as `type value`.
+/// Check which rule serves each target, in a route with one rule per path `type value`.
 fn served_paths(rules: &[&str], cases: &[(&str, &str)]) {
     let rules: Vec<_> = rules
         .iter()
@@ -15,14 +15,15 @@ fn served_paths(rules: &[&str], cases: &[(&str, &str)]) {
         .collect();
     let router = one_listener(&[("r", &format!("[{}]", rules.join(",")))]);
     for (target, expected) in cases {
-        let got = rule(&router, &Ask::get("a.com", target));
+        let method = if *target == "*" { "OPTIONS" } else { "GET" };
+        let got = rule(&router, &request(method, "a.com", target));
         let expected = if expected.is_empty() { String::new() } else { format!("ns/r/{expected}") };
         assert_eq!(got, expected, "{target}");
     }
 }
 
 #[test]
-fn exact_comes_before_the_longest_prefix_and_regex_last() {
+fn exact_path_wins_over_longest_prefix_over_regex() {
     served_paths(
         &["regex /one/.*", "prefix /", "prefix /one", "exact /one", "prefix /one/two", "exact /"],
         &[
@@ -39,7 +40,7 @@ fn exact_comes_before_the_longest_prefix_and_regex_last() {
 }
 
 #[test]
-fn a_prefix_ends_at_a_segment() {
+fn prefix_matches_whole_segments_only() {
     served_paths(
         &["prefix /abc/", "exact /x/", "prefix /a//b"],
         &[
@@ -60,7 +61,7 @@ fn a_prefix_ends_at_a_segment() {
 }
 
 #[test]
-fn a_regex_is_found_by_its_literal_beginning() {
+fn regex_is_found_by_its_literal_prefix() {
     served_paths(
         &[
             "regex /api/v[0-9]+/x",
@@ -82,7 +83,7 @@ fn a_regex_is_found_by_its_literal_beginning() {
 }
 
 #[test]
-fn paths_deeper_than_the_index_are_told_apart() {
+fn paths_deeper_than_the_index_are_distinguished() {
     let deep = "/a".repeat(20);
     served_paths(
         &[
@@ -103,7 +104,7 @@ fn paths_deeper_than_the_index_are_told_apart() {
 }
 
 #[test]
-fn method_then_headers_then_query_decide() {
+fn equal_paths_are_decided_by_method_then_headers_then_query() {
     let router = one_listener(&[(
         "r",
         r#"[{"name": "plain"},
@@ -112,37 +113,46 @@ fn method_then_headers_then_query_decide() {
             {"name": "headers", "matches": [{"headers": [{"name": "h", "value": "1"}, {"name": "i", "value": "1"}]}]},
             {"name": "method", "matches": [{"method": "GET"}]}]"#,
     )]);
-    let ask = |method: &str| Ask::get("a", "/?q=1&p=1").method(method);
-    assert_eq!(rule(&router, &ask("GET").header("h", b"1").header("i", b"1")), "ns/r/method");
-    assert_eq!(rule(&router, &ask("PUT").header("h", b"1").header("i", b"1")), "ns/r/headers");
-    assert_eq!(rule(&router, &ask("PUT").header("h", b"1")), "ns/r/header");
+    let ask = |method: &str| request(method, "a", "/?q=1&p=1");
+    assert_eq!(
+        rule(&router, &ask("GET").with_header("h", b"1").with_header("i", b"1")),
+        "ns/r/method"
+    );
+    assert_eq!(
+        rule(&router, &ask("PUT").with_header("h", b"1").with_header("i", b"1")),
+        "ns/r/headers"
+    );
+    assert_eq!(rule(&router, &ask("PUT").with_header("h", b"1")), "ns/r/header");
     assert_eq!(rule(&router, &ask("PUT")), "ns/r/query");
     assert_eq!(rule(&router, &ask("get")), "ns/r/query");
-    assert_eq!(rule(&router, &Ask::get("a", "/").method("PUT")), "ns/r/plain");
+    assert_eq!(rule(&router, &request("PUT", "a", "/")), "ns/r/plain");
 }
 
 #[test]
-fn every_match_of_a_rule_stands_alone() {
+fn matches_of_a_rule_are_ranked_separately() {
     let router = one_listener(&[(
         "r",
         r#"[{"matches": [{"path": {"type": "prefix", "value": "/a"}},
                          {"path": {"type": "prefix", "value": "/a"}, "method": "PUT"}]}]"#,
     )]);
-    assert_eq!(served(&router, &Ask::get("h", "/a")), Some(("ns/r/0".into(), 0)));
-    assert_eq!(served(&router, &Ask::get("h", "/a").method("PUT")), Some(("ns/r/0".into(), 1)));
+    assert_eq!(served(&router, &get("h", "/a")), Some(("ns/r/0".into(), 0)));
+    assert_eq!(served(&router, &request("PUT", "h", "/a")), Some(("ns/r/0".into(), 1)));
 }
 
 #[test]
-fn repeated_headers_are_one_value() {
+fn repeated_headers_are_compared_as_one_value() {
     let router = one_listener(&[(
         "r",
         r#"[{"matches": [{"headers": [{"name": "x", "value": "a,b"}]}]},
             {"matches": [{"headers": [{"name": "y", "value": "a.*", "type": "regex"}]}]}]"#,
     )]);
-    assert_eq!(rule(&router, &Ask::get("h", "/").header("X", b"a").header("x", b"b")), "ns/r/0");
-    assert_eq!(rule(&router, &Ask::get("h", "/").header("x", b"a")), "");
-    assert_eq!(rule(&router, &Ask::get("h", "/").header("y", b"a\xff")), "ns/r/1");
-    assert_eq!(rule(&router, &Ask::get("h", "/").header("y", b"ba")), "");
+    assert_eq!(
+        rule(&router, &get("h", "/").with_header("X", b"a").with_header("x", b"b")),
+        "ns/r/0"
+    );
+    assert_eq!(rule(&router, &get("h", "/").with_header("x", b"a")), "");
+    assert_eq!(rule(&router, &get("h", "/").with_header("y", b"a\xff")), "ns/r/1");
+    assert_eq!(rule(&router, &get("h", "/").with_header("y", b"ba")), "");
 }
 
 #[test]
@@ -169,16 +179,16 @@ fn query_parameters_are_compared_decoded_and_the_first_counts() {
         ("/?k%20y=a%2Bb", ""),
     ];
     for (target, expected) in cases {
-        assert_eq!(rule(&router, &Ask::get("h", target)), expected, "{target}");
-        // A long query is read in another way.
+        assert_eq!(rule(&router, &get("h", target)), expected, "{target}");
+        // The router indexes a long query instead of scanning it.
         let mark = if target.contains('?') { "&" } else { "?" };
         let longer = format!("{target}{mark}{}", "o%74her=1&&o&".repeat(50));
-        assert_eq!(rule(&router, &Ask::get("h", &longer)), expected, "{longer}");
+        assert_eq!(rule(&router, &get("h", &longer)), expected, "{longer}");
     }
 }
 
 #[test]
-fn age_and_then_the_name_of_the_route_decide() {
+fn equal_matches_are_decided_by_age_then_name_of_the_route() {
     let route = |namespace: &str, name: &str, created: i64| {
         format!(
             r#"{{"namespace": "{namespace}", "name": "{name}", "created": {created},
@@ -190,7 +200,7 @@ fn age_and_then_the_name_of_the_route_decide() {
             r#"{{"version": 2, "listeners": [{{"name": "web", "socket": "*"}}], "routes": [{}]}}"#,
             routes.join(",")
         ));
-        rule(&router, &Ask::get("h", "/"))
+        rule(&router, &get("h", "/"))
     };
     assert_eq!(serving(&[route("a", "a", 2), route("z", "z", 1)]), "z/z/0");
     assert_eq!(serving(&[route("b", "a", 1), route("a", "b", 1)]), "a/b/0");
@@ -198,7 +208,7 @@ fn age_and_then_the_name_of_the_route_decide() {
 }
 
 #[test]
-fn hosts_go_from_exact_over_the_longest_suffix_to_any() {
+fn exact_hostname_wins_over_longest_wildcard_over_any() {
     let router = router_from(
         r#"{"version": 2, "listeners": [{"name": "web", "socket": "http-80"}], "routes": [
             {"namespace": "n", "name": "any", "attachments": [{"listener": "web"}], "rules": [{}]},
@@ -219,12 +229,12 @@ fn hosts_go_from_exact_over_the_longest_suffix_to_any() {
         ("", "/", "n/any/0"),
     ];
     for (host, target, expected) in cases {
-        assert_eq!(rule(&router, &Ask::get(host, target)), expected, "{host}{target}");
+        assert_eq!(rule(&router, &get(host, target)), expected, "{host}{target}");
     }
 }
 
 #[test]
-fn one_listener_takes_the_request_for_good() {
+fn request_is_served_by_routes_of_one_listener_only() {
     let router = router_from(
         r#"{"version": 2, "listeners": [
                 {"name": "any", "socket": "http-80"},
@@ -236,16 +246,16 @@ fn one_listener_takes_the_request_for_good() {
                 {"namespace": "n", "name": "wild", "attachments": [{"listener": "wild", "hostnames": ["*.a.com"]}], "rules": [{}]},
                 {"namespace": "n", "name": "rest", "attachments": [{"listener": "rest"}], "rules": [{}]}]}"#,
     );
-    assert_eq!(rule(&router, &Ask::get("www.a.com", "/")), "");
-    assert_eq!(rule(&router, &Ask::get("x.a.com", "/")), "n/wild/0");
-    assert_eq!(rule(&router, &Ask::get("a.com", "/")), "n/any/0");
-    assert_eq!(rule(&router, &Ask::get("www.a.com", "/").socket("http-81")), "n/rest/0");
+    assert_eq!(rule(&router, &get("www.a.com", "/")), "");
+    assert_eq!(rule(&router, &get("x.a.com", "/")), "n/wild/0");
+    assert_eq!(rule(&router, &get("a.com", "/")), "n/any/0");
+    assert_eq!(rule(&router, &get("www.a.com", "/").with_socket("http-81")), "n/rest/0");
     assert_eq!(router.listener("http-80", b"www.a.com").unwrap().name, "www");
     assert!(router_from(r#"{"version": 2}"#).listener("http-80", b"a").is_none());
 }
 
 #[test]
-fn hostnames_of_a_route_that_are_wider_than_its_listener_bring_it_no_other_hosts() {
+fn hostname_wider_than_its_listener_matches_no_other_hosts() {
     let router = router_from(
         r#"{"version": 2, "listeners": [
                 {"name": "www", "socket": "http-80", "hostname": "www.a.com"},
@@ -255,15 +265,15 @@ fn hostnames_of_a_route_that_are_wider_than_its_listener_bring_it_no_other_hosts
                 {"namespace": "n", "name": "wide", "attachments": [{"listener": "www", "hostnames": ["*.com"]}],
                  "rules": [{"matches": [{"path": {"type": "prefix", "value": "/wide"}}]}]}]}"#,
     );
-    assert_eq!(rule(&router, &Ask::get("www.a.com", "/wide")), "n/wide/0");
-    assert_eq!(rule(&router, &Ask::get("www.a.com", "/")), "n/any/0");
+    assert_eq!(rule(&router, &get("www.a.com", "/wide")), "n/wide/0");
+    assert_eq!(rule(&router, &get("www.a.com", "/")), "n/any/0");
     for host in ["x.a.com", "a.com", "b.org", ""] {
-        assert_eq!(rule(&router, &Ask::get(host, "/wide")), "", "{host}");
+        assert_eq!(rule(&router, &get(host, "/wide")), "", "{host}");
     }
 }
 
 #[test]
-fn no_two_rules_share_an_identity() {
+fn rules_of_equal_or_numeric_names_have_distinct_identities() {
     let rule = |name: &str, path: &str| {
         format!(
             r#"{{"name": {name}, "matches": [{{"path": {{"type": "exact", "value": "{path}"}}}}]}}"#
@@ -278,6 +288,6 @@ fn no_two_rules_share_an_identity() {
     ];
     let router = one_listener(&[("r", &format!("[{}]", rules.join(",")))]);
     let served: Vec<_> =
-        (0..5).map(|n| crate::request::rule(&router, &Ask::get("h", &format!("/{n}")))).collect();
+        (0..5).map(|n| crate::support::rule(&router, &get("h", &format!("/{n}")))).collect();
     assert_eq!(served, ["ns/r/0", "ns/r/tea", "ns/r/2", "ns/r/3", "ns/r/4"]);
 }

@@ -1,4 +1,4 @@
-//! The router against the oracle, and what an update promises.
+//! The router against the oracle, and the promises of updates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::request::{insert, one_listener, router, rule, served, Ask, TestRouter};
-use crate::scan::{is_misdirected, scan};
+use crate::oracle::{is_misdirected, scan, PlainRequest};
+use crate::support::{get, insert, one_listener, router, rule, served, TestRouter};
 
 const HOSTNAMES: &[&str] = &["*", "*.com", "*.b.a.com", "a.com", "b.a.com"];
 const HOSTS: &[&str] = &["", "com", "a.com", "b.a.com", "c.b.a.com"];
@@ -21,7 +21,7 @@ const LISTENERS: &[&str] = &["one", "two", "three", "four"];
 const REGEXES: &[&str] =
     &["/a/.*", "/[ab]+", "/a/b/?", ".*", "/(a|b)/c", "/a/b/c.*", "(?:/a)+", "/b//?.*"];
 
-/// Few paths, so that many matches meet at one; some with empty segments, some deeper than
+/// Few paths, so that many matches share one; some with empty segments, some deeper than
 /// the index.
 fn path() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -72,15 +72,9 @@ fn a_match() -> impl Strategy<Value = Match> {
 
 fn a_rule() -> impl Strategy<Value = Rule> {
     prop::collection::vec(a_match(), 0..4).prop_map(|matches| Rule {
-        name: None,
         matches,
-        filters: None,
-        redirect: None,
         status: Some(200),
-        backends: vec![],
-        timeouts: None,
-        retry: None,
-        cors: None,
+        ..Rule::default()
     })
 }
 
@@ -125,11 +119,11 @@ fn listeners() -> impl Strategy<Value = Vec<Listener>> {
     })
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
+fn a_request() -> impl Strategy<Value = PlainRequest> {
     let pair = (select(&["x", "y", "z"][..]), select(&["1", "2", ""][..]));
     let pairs = || prop::collection::vec(pair.clone(), 0..4);
     (select(&["http-80", "http-81"][..]), select(HOSTS), method(), path(), pairs(), pairs())
-        .prop_map(|(socket, host, method, path, headers, query)| Ask {
+        .prop_map(|(socket, host, method, path, headers, query)| PlainRequest {
             socket: socket.into(),
             host: host.into(),
             method,
@@ -141,7 +135,7 @@ fn ask() -> impl Strategy<Value = Ask> {
         })
 }
 
-/// Several routes, of which no two have one name.
+/// Several routes with distinct names.
 fn routes() -> impl Strategy<Value = Vec<Route>> {
     prop::collection::vec(route(), 0..8).prop_map(|routes| {
         let named: BTreeMap<_, _> = routes
@@ -152,7 +146,7 @@ fn routes() -> impl Strategy<Value = Vec<Route>> {
     })
 }
 
-/// What happens to a router, step by step.
+/// One change of a router.
 #[derive(Clone, Debug)]
 enum Step {
     Insert(Route),
@@ -172,21 +166,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn the_index_finds_what_a_scan_finds(
-        listeners in listeners(), routes in routes(), asks in prop::collection::vec(ask(), 1..12)
+    fn router_finds_what_the_oracle_finds(
+        listeners in listeners(), routes in routes(), requests in prop::collection::vec(a_request(), 1..12)
     ) {
         let router = router(&listeners, &routes);
-        for ask in asks {
-            let expected = scan(&listeners, &routes, &ask);
-            prop_assert_eq!(served(&router, &ask), expected.clone(), "{:?}", ask);
-            let explained = router.explain(&ask);
+        for request in requests {
+            let expected = scan(&listeners, &routes, &request);
+            prop_assert_eq!(served(&router, &request.owned()), expected.clone(), "{:?}", request);
+            let request = request.owned();
+            let explained = router.explain(&request);
             let winner = explained.winner.map(|it| (it.payload.clone(), it.match_index));
             prop_assert_eq!(winner, expected);
         }
     }
 
     #[test]
-    fn a_connection_is_for_the_hosts_of_its_listener(
+    fn misdirected_requests_are_those_of_the_oracle(
         listeners in listeners(), server_name in select(HOSTS), host in select(HOSTS)
     ) {
         let router = router(&listeners, &[]);
@@ -197,8 +192,8 @@ proptest! {
     }
 
     #[test]
-    fn changes_in_any_order_give_what_building_anew_gives(
-        steps in prop::collection::vec(step(), 1..24), asks in prop::collection::vec(ask(), 1..12)
+    fn updated_router_and_its_snapshots_equal_rebuilt_ones(
+        steps in prop::collection::vec(step(), 1..24), requests in prop::collection::vec(a_request(), 1..12)
     ) {
         let mut changed = TestRouter::new();
         let (mut listeners, mut routes) = (vec![], BTreeMap::new());
@@ -220,19 +215,20 @@ proptest! {
             }
         }
         snapshots.push((changed, listeners, routes));
-        // A snapshot that was taken on the way has not changed since.
+        // No snapshot has changed since it was made.
         for (router, listeners, routes) in snapshots {
             prop_assert_eq!(router.len(), routes.len());
             let routes: Vec<_> = routes.into_values().collect();
-            for ask in &asks {
-                prop_assert_eq!(served(&router, ask), scan(&listeners, &routes, ask), "{:?}", ask);
+            for request in &requests {
+                let expected = scan(&listeners, &routes, request);
+                prop_assert_eq!(served(&router, &request.owned()), expected, "{:?}", request);
             }
         }
     }
 }
 
 #[test]
-fn server_names_are_compared_as_hosts_are() {
+fn server_names_are_compared_like_hosts() {
     let listener = |name: &str, hostname: &str| Listener {
         name: name.into(),
         socket: "https-443".into(),
@@ -248,25 +244,12 @@ fn server_names_are_compared_as_hosts_are() {
     assert!(misdirected(b"x.b.com", b"a.com"));
     assert!(misdirected(b"unknown", b"a.com"));
     assert!(misdirected(b"\xff", b"a.com"));
-    assert!(!misdirected(b"a.com", b"unknown")); // nobody's: 404
+    assert!(!misdirected(b"a.com", b"unknown")); // no listener: 404
     assert!(!misdirected(b"", b"a.com"));
 }
 
 #[test]
-fn a_router_from_which_all_is_removed_is_empty() {
-    let mut router = one_listener(&[(
-        "a",
-        r#"[{"matches": [{"path": {"type": "exact", "value": "/x/y"}}, {}]}]"#,
-    )]);
-    assert!(router.remove_route("ns/b").is_none());
-    assert!(format!("{router:?}").contains("PathTree"));
-    assert_eq!(router.remove_route("ns/a").unwrap().key().as_ref(), "ns/a");
-    assert!(router.is_empty());
-    assert!(!format!("{router:?}").contains("PathTree"));
-}
-
-#[test]
-fn the_same_route_again_is_no_change() {
+fn inserting_the_same_route_again_changes_nothing() {
     let mut router = TestRouter::new();
     let json = br#"{"namespace": "n", "name": "r", "attachments": [], "rules": [{}]}"#;
     let source: Route = ghost_core::wire::decode(json).unwrap();
@@ -278,46 +261,46 @@ fn the_same_route_again_is_no_change() {
 }
 
 #[test]
-fn a_route_waits_for_its_listener() {
+fn route_serves_once_its_listener_exists() {
     let mut router = one_listener(&[("a", "[{}]")]);
     router.set_listeners(&[]);
-    assert_eq!(rule(&router, &Ask::get("h", "/")), "");
+    assert_eq!(rule(&router, &get("h", "/")), "");
     let json = br#"{"name": "web", "socket": "http-80", "hostname": "h"}"#;
     router.set_listeners(&[ghost_core::wire::decode(json).unwrap()]);
-    assert_eq!(rule(&router, &Ask::get("h", "/")), "ns/a/0");
-    assert_eq!(rule(&router, &Ask::get("i", "/")), "");
+    assert_eq!(rule(&router, &get("h", "/")), "ns/a/0");
+    assert_eq!(rule(&router, &get("i", "/")), "");
 }
 
 #[test]
-fn many_candidates_of_one_place_stay_in_order() {
+fn many_candidates_of_one_node_stay_in_order() {
     let rules: Vec<_> = (0..500)
         .map(|n| format!(r#"{{"matches": [{{"headers": [{{"name": "n", "value": "{n}"}}]}}]}}"#))
         .collect();
     let (all, some) = (format!("[{}]", rules.join(",")), format!("[{}]", rules[..100].join(",")));
     let mut router = one_listener(&[("all", &all), ("some", &some)]);
-    let ask = |n: usize| Ask::get("h", "/").header("n", n.to_string().as_bytes());
+    let numbered = |n: usize| get("h", "/").with_header("n", n.to_string());
     for n in [0, 63, 64, 99, 499] {
-        assert_eq!(rule(&router, &ask(n)), format!("ns/all/{n}"));
+        assert_eq!(rule(&router, &numbered(n)), format!("ns/all/{n}"));
     }
     router.remove_route("ns/all");
-    assert_eq!(rule(&router, &ask(99)), "ns/some/99");
-    assert_eq!(rule(&router, &ask(100)), "");
+    assert_eq!(rule(&router, &numbered(99)), "ns/some/99");
+    assert_eq!(rule(&router, &numbered(100)), "");
 }
 
 #[test]
-fn a_path_of_many_slashes_costs_little() {
+fn path_of_a_million_slashes_is_cheap() {
     let rules = r#"[{}, {"matches": [{"path": {"type": "regex", "value": "/x/.*"}}]},
                     {"matches": [{"path": {"type": "exact", "value": "////////////////////x"}}]}]"#;
     let router = one_listener(&[("a", rules)]);
     let slashes = "/".repeat(1 << 20);
     let started = std::time::Instant::now();
-    assert_eq!(rule(&router, &Ask::get("h", &slashes)), "ns/a/0");
+    assert_eq!(rule(&router, &get("h", &slashes)), "ns/a/0");
     // Quadratic time would be hours.
     assert!(started.elapsed() < std::time::Duration::from_secs(5));
 }
 
 #[test]
-fn a_query_is_read_once_for_all_matches() {
+fn long_query_is_parsed_once_for_all_matches() {
     let rules: Vec<_> = (0..1000)
         .map(|n| format!(r#"{{"matches": [{{"query": [{{"name": "q{n}", "value": "1"}}]}}]}}"#))
         .collect();
@@ -325,14 +308,14 @@ fn a_query_is_read_once_for_all_matches() {
         let router = one_listener(&[("a", &format!("[{}]", rules[..count].join(",")))]);
         let target = format!("/?{}", "%61=b&".repeat(5000));
         let started = std::time::Instant::now();
-        assert_eq!(rule(&router, &Ask::get("h", &target)), "");
+        assert_eq!(rule(&router, &get("h", &target)), "");
         started.elapsed()
     });
     assert!(all < 100 * one, "{one:?} for one match, {all:?} for a thousand");
 }
 
 #[test]
-fn looking_up_and_dropping_fit_into_a_small_stack() {
+fn lookup_and_drop_of_deep_routes_fit_a_small_stack() {
     let rules: Vec<_> = (0..500)
         .map(|depth| {
             let path = "/a".repeat(depth);
@@ -343,10 +326,10 @@ fn looking_up_and_dropping_fit_into_a_small_stack() {
         })
         .collect();
     let router = one_listener(&[("deep", &format!("[{}]", rules.join(",")))]);
-    // varnishd gives its workers 80 KiB, of which others have used some.
+    // varnishd gives its workers 80 KiB, of which part is in use.
     let worker = std::thread::Builder::new().stack_size(48 << 10).spawn(move || {
         let target = format!("{}/7", "/a".repeat(499));
-        assert_eq!(rule(&router, &Ask::get("h", &target)), "ns/deep/499");
+        assert_eq!(rule(&router, &get("h", &target)), "ns/deep/499");
         drop(router);
     });
     worker.unwrap().join().unwrap();

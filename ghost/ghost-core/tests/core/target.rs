@@ -31,7 +31,7 @@ fn dot_segments_are_resolved() {
 }
 
 #[test]
-fn everything_else_is_borrowed() {
+fn target_without_dot_segments_is_borrowed() {
     for target in [
         "/",
         "*",
@@ -53,7 +53,7 @@ fn everything_else_is_borrowed() {
 }
 
 #[test]
-fn what_no_route_could_take_is_malformed() {
+fn invalid_target_is_malformed() {
     for target in ["", "a", "http://a/", "/a#b", "#", "**", "*?a", "?a"] {
         assert_eq!(normalise(target.as_bytes(), b"OPTIONS").unwrap_err(), Malformed, "{target}");
     }
@@ -63,7 +63,7 @@ fn what_no_route_could_take_is_malformed() {
 }
 
 #[test]
-fn a_query_begins_at_the_first_question_mark() {
+fn query_begins_at_the_first_question_mark() {
     assert_eq!(split(b"/a?b?c"), (&b"/a"[..], Some(&b"b?c"[..])));
     assert_eq!(split(b"/a?"), (&b"/a"[..], Some(&b""[..])));
     assert_eq!(split(b"/a"), (&b"/a"[..], None));
@@ -73,7 +73,7 @@ fn a_query_begins_at_the_first_question_mark() {
 
 proptest! {
     #[test]
-    fn a_resolved_target_is_resolved(segments in prop::collection::vec("(\\.|\\.\\.|%2e|a|b|)", 0..12)) {
+    fn resolving_dot_segments_is_idempotent(segments in prop::collection::vec("(\\.|\\.\\.|%2e|a|b|)", 0..12)) {
         let once = resolved(&format!("/{}", segments.join("/")));
         prop_assert!(once.starts_with('/'));
         prop_assert_eq!(resolved(&once), once);
@@ -92,7 +92,7 @@ proptest! {
 }
 
 #[test]
-fn an_absolute_target_has_an_authority() {
+fn absolute_target_splits_at_its_authority() {
     let absolute = |target: &'static str| {
         target::split_absolute(target.as_bytes()).map(|(authority, rest)| {
             (authority.escape_ascii().to_string(), rest.escape_ascii().to_string())

@@ -1,23 +1,21 @@
-//! Time-outs and retries, as far as they are arithmetic.
+//! Timeouts and retries.
 
 use std::time::Duration;
 
-use ghost_core::{is_idempotent, wire, Retry, Route, Rule, Timeouts};
+use ghost_core::{is_idempotent, Retry, Timeouts};
 use proptest::prelude::*;
 
-fn rule(json: &str) -> Rule {
-    let route =
-        format!(r#"{{"namespace": "n", "name": "r", "attachments": [], "rules": [{json}]}}"#);
-    let route: wire::Route = wire::decode(route.as_bytes()).unwrap();
-    Rule::clone(&Route::compile(&route).unwrap().rules()[0])
-}
+use crate::support::compiled_rule as rule;
 
 fn retry(backoff: u64) -> Retry {
-    rule(&format!(r#"{{"retry": {{"codes": [500, 503], "backoff": {backoff}}}}}"#)).retry.unwrap()
+    rule(&format!(r#"{{"retry": {{"codes": [500, 503], "backoff": {backoff}}}}}"#))
+        .retry
+        .clone()
+        .unwrap()
 }
 
 #[test]
-fn zero_is_no_limit_and_not_the_same_as_nothing() {
+fn zero_timeout_is_explicitly_unlimited() {
     assert_eq!(rule("{}").timeouts, Timeouts::default());
     assert_eq!(rule(r#"{"timeouts": {}}"#).timeouts, Timeouts::default());
     let unlimited = Timeouts { explicit: true, ..Timeouts::default() };
@@ -32,20 +30,20 @@ fn zero_is_no_limit_and_not_the_same_as_nothing() {
 }
 
 #[test]
-fn a_retry_is_one_of_few_and_not_after_a_minute_of_pauses() {
+fn retries_end_after_their_number_or_a_minute_of_waiting() {
     let rule = rule(r#"{"retry": {"attempts": 3, "backoff": 30000}}"#);
-    let goes_on = |made, seconds| {
+    let allows = |retries, seconds| {
         let retry = rule.retry.as_ref().unwrap();
-        retry.allows_another(made, Duration::from_secs(seconds))
+        retry.allows_another(retries, Duration::from_secs(seconds))
     };
-    assert!(goes_on(0, 0) && goes_on(2, 59));
-    assert!(!goes_on(3, 0) && !goes_on(2, 60));
+    assert!(allows(0, 0) && allows(2, 59));
+    assert!(!allows(3, 0) && !allows(2, 60));
     assert!(retry(25).allows_another(0, Duration::ZERO));
     assert!(!retry(25).allows_another(1, Duration::ZERO));
 }
 
 #[test]
-fn codes_and_methods() {
+fn only_listed_codes_and_idempotent_methods_are_retried() {
     let retry = retry(25);
     assert_eq!(
         [200, 500, 502, 503].map(|status| retry.retries_status(status)),
@@ -56,15 +54,15 @@ fn codes_and_methods() {
 }
 
 proptest! {
-    /// Never sooner than was asked for; doubled each time up to a second; by chance a
+    /// At least the configured backoff, doubled each time up to a second, and at most a
     /// quarter longer.
     #[test]
-    fn a_pause_is_as_long_as_asked_for_and_not_much_longer(
-        backoff in 0_u64..40_000, made in 0_u32..100, chance in any::<u64>()
+    fn backoff_doubles_up_to_a_second_with_bounded_jitter(
+        backoff in 0_u64..40_000, retries in 0_u32..100, random in any::<u64>()
     ) {
-        let pause = retry(backoff).backoff(made, chance).as_micros();
+        let wait = retry(backoff).backoff(retries, random).as_micros();
         let backoff = u128::from(backoff) * 1000;
-        let grown = (backoff << made.min(20)).min(backoff.max(1_000_000));
-        prop_assert!(grown <= pause && pause <= grown + grown / 4, "{pause} of {grown}");
+        let grown = (backoff << retries.min(20)).min(backoff.max(1_000_000));
+        prop_assert!(grown <= wait && wait <= grown + grown / 4, "{wait} of {grown}");
     }
 }

@@ -1,11 +1,11 @@
 use ghost_core::wire::{decode, decode_config, Config, Manifest, Routing};
 
-fn refusal(json: &str) -> String {
+fn error(json: &str) -> String {
     decode::<Routing>(json.as_bytes()).unwrap_err().to_string()
 }
 
 #[test]
-fn absent_is_default() {
+fn absent_fields_have_their_defaults() {
     let json = r#"{"version": 2, "listeners": [{"name": "web", "socket": "http-80"}],
         "routes": [{"namespace": "ns", "name": "r", "attachments": [{"listener": "web"}],
                     "rules": [{"backends": [{"service": "ns/a", "port": 80}], "redirect": {}}]}]}"#;
@@ -21,7 +21,7 @@ fn absent_is_default() {
 }
 
 #[test]
-fn a_refusal_names_the_field() {
+fn decode_error_names_the_field() {
     let route = |rest: &str| {
         format!(
             r#"{{"version": 2, "routes": [{{"namespace": "a", "name": "b", "attachments": [], {rest}}}]}}"#
@@ -53,12 +53,12 @@ fn a_refusal_names_the_field() {
         ),
     ];
     for (json, expected) in cases {
-        assert!(refusal(&json).contains(expected), "{json}: {}", refusal(&json));
+        assert!(error(&json).contains(expected), "{json}: {}", error(&json));
     }
 }
 
 #[test]
-fn what_is_written_reads_the_same() {
+fn encoded_manifest_decodes_to_itself() {
     let json = r#"{"version": 2, "id": "x", "routing": ["a.json"], "endpoints": ["b.json"]}"#;
     let manifest: Manifest = decode(json.as_bytes()).unwrap();
     let again = serde_json::to_vec(&manifest).unwrap();
@@ -66,7 +66,7 @@ fn what_is_written_reads_the_same() {
 }
 
 #[test]
-fn a_config_is_of_version_1_or_2() {
+fn config_of_unknown_version_is_rejected() {
     assert!(matches!(decode_config(br#"{"version": 2, "id": "x"}"#), Ok(Config::Manifest(_))));
     assert!(matches!(decode_config(br#"{"version": 1}"#), Ok(Config::V1(_))));
     let error = decode_config(br#"{"version": 3}"#).unwrap_err();
@@ -77,9 +77,9 @@ fn a_config_is_of_version_1_or_2() {
 
 mod version_1 {
     use super::*;
-    use crate::request::{router, rule, Ask};
+    use crate::support::{get, router, rule};
 
-    const SEED: &str = r#"{
+    const CONFIG: &str = r#"{
         "version": 1,
         "vhosts": {
             "api.example.com": {"backends": [
@@ -92,14 +92,14 @@ mod version_1 {
     }"#;
 
     fn upgraded() -> (Routing, ghost_core::wire::Endpoints) {
-        match decode_config(SEED.as_bytes()).unwrap() {
+        match decode_config(CONFIG.as_bytes()).unwrap() {
             Config::V1(config) => config.upgrade(),
             Config::Manifest(_) => panic!("version 1 expected"),
         }
     }
 
     #[test]
-    fn hosts_become_routes_on_every_socket() {
+    fn vhosts_upgrade_to_routes_on_every_socket() {
         let (routing, _) = upgraded();
         let router = router(&routing.listeners, &routing.routes);
         let cases = [
@@ -109,12 +109,12 @@ mod version_1 {
             ("", "vhosts/*/0"),
         ];
         for (host, expected) in cases {
-            assert_eq!(rule(&router, &Ask::get(host, "/x").socket("any")), expected);
+            assert_eq!(rule(&router, &get(host, "/x").with_socket("any")), expected);
         }
     }
 
     #[test]
-    fn each_address_is_a_pool_with_its_weight() {
+    fn addresses_upgrade_to_pools_with_their_weights() {
         let (routing, endpoints) = upgraded();
         let pools: Vec<_> = endpoints.pools.keys().map(String::as_str).collect();
         assert_eq!(pools, ["10.0.0.1:8080", "10.0.0.2:8080", "10.0.2.1:8080", "10.0.99.1:80"]);
@@ -124,7 +124,7 @@ mod version_1 {
     }
 
     #[test]
-    fn a_host_without_backends_answers_503() {
+    fn vhost_without_backends_responds_with_503() {
         let (routing, _) = upgraded();
         let empty = routing.routes.iter().find(|route| route.name == "empty.example.com").unwrap();
         assert_eq!(empty.rules[0].status, Some(503));

@@ -1,15 +1,39 @@
-//! The oracle: the Gateway API's rules of matching, read from their text, as a plain scan
-//! over everything. It shares no code with the router.
+//! The oracle: the precedence of the Gateway API, written from its text as a scan over all
+//! routes. It shares no code with the router.
 
 use std::cmp::Reverse;
 
 use ghost_core::wire::{Listener, Match, PathMatchType, Route, ValueMatch, ValueMatchType};
+use ghost_core::OwnedRequest;
 
-use crate::request::Ask;
+/// A request as plain data.
+#[derive(Clone, Debug)]
+pub(crate) struct PlainRequest {
+    pub(crate) socket: String,
+    pub(crate) host: String,
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) headers: Vec<(String, String)>,
+}
 
-/// Identity of the rule that must serve, and the index of its match.
-pub(crate) fn scan(listeners: &[Listener], routes: &[Route], ask: &Ask) -> Option<(String, usize)> {
-    let listener = listener(listeners, ask)?;
+impl PlainRequest {
+    /// The same request in the form that the router reads.
+    pub(crate) fn owned(&self) -> OwnedRequest {
+        let request = OwnedRequest::new(&self.method, &self.host, &self.target).unwrap();
+        let headers = self.headers.iter();
+        headers.fold(request.with_socket(&self.socket), |request, (name, value)| {
+            request.with_header(name, value.as_str())
+        })
+    }
+}
+
+/// The identity of the rule that must serve, and the index of its match.
+pub(crate) fn scan(
+    listeners: &[Listener],
+    routes: &[Route],
+    request: &PlainRequest,
+) -> Option<(String, usize)> {
+    let listener = listener(listeners, &request.socket, &request.host)?;
     let mut best = None;
     for route in routes {
         let hostnames = route
@@ -17,14 +41,14 @@ pub(crate) fn scan(listeners: &[Listener], routes: &[Route], ask: &Ask) -> Optio
             .iter()
             .filter(|to| to.listener == listener.name)
             .flat_map(|to| &to.hostnames);
-        let Some(host_rank) = hostnames.filter_map(|name| host_rank(name, &ask.host)).min() else {
+        let Some(host_rank) = hostnames.filter_map(|name| host_rank(name, &request.host)).min()
+        else {
             continue;
         };
-        // The same route may be there by a hostname that is less specific, but then its
-        // rules are the same ones.
+        // The route may also have a less specific hostname, but that has the same rules.
         for (rule_index, rule) in route.rules.iter().enumerate() {
             for (match_index, matched) in rule.matches.iter().enumerate() {
-                if !holds(matched, ask) {
+                if !matches(matched, request) {
                     continue;
                 }
                 let rank = (
@@ -48,25 +72,25 @@ pub(crate) fn scan(listeners: &[Listener], routes: &[Route], ask: &Ask) -> Optio
     best.map(|(rank, identity)| (format!("{}/{identity}", rank.6), rank.8))
 }
 
-fn listener<'a>(listeners: &'a [Listener], ask: &Ask) -> Option<&'a Listener> {
-    let named = listeners.iter().any(|listener| listener.socket == ask.socket);
-    let socket = if named { ask.socket.as_str() } else { "*" };
+fn listener<'a>(listeners: &'a [Listener], socket: &str, host: &str) -> Option<&'a Listener> {
+    let named = listeners.iter().any(|listener| listener.socket == socket);
+    let socket = if named { socket } else { "*" };
     listeners
         .iter()
         .filter(|listener| listener.socket == socket)
-        .filter_map(|listener| Some((host_rank(&listener.hostname, &ask.host)?, listener)))
+        .filter_map(|listener| Some((host_rank(&listener.hostname, host)?, listener)))
         .min_by_key(|(rank, _)| *rank)
         .map(|(_, listener)| listener)
 }
 
-/// What the text of the listener's hostname says about requests on connections of others.
+/// Whether a host selects another listener than the server name of its connection.
 pub(crate) fn is_misdirected(
     listeners: &[Listener],
     socket: &str,
     server_name: &str,
     host: &str,
 ) -> bool {
-    let best = |host: &str| listener(listeners, &Ask::get(host, "/").socket(socket));
+    let best = |host: &str| listener(listeners, socket, host);
     let Some(for_host) = best(host) else { return false };
     if server_name.is_empty() {
         return false;
@@ -78,7 +102,7 @@ pub(crate) fn is_misdirected(
     }
 }
 
-/// Smaller is more specific; None if the hostname does not take the host.
+/// Smaller is more specific; None if the hostname does not match the host.
 fn host_rank(hostname: &str, host: &str) -> Option<(u8, Reverse<usize>)> {
     if hostname == "*" {
         Some((2, Reverse(0)))
@@ -97,44 +121,44 @@ fn path_rank(matched: &Match) -> (u8, Reverse<usize>) {
     }
 }
 
-fn holds(matched: &Match, ask: &Ask) -> bool {
-    let (path, query) = ask.target.split_once('?').unwrap_or((&ask.target, ""));
-    path_holds(matched, path)
-        && matched.method.as_ref().is_none_or(|method| *method == ask.method)
+fn matches(matched: &Match, request: &PlainRequest) -> bool {
+    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+    path_matches(matched, path)
+        && matched.method.as_ref().is_none_or(|method| *method == request.method)
         && matched.headers.iter().all(|header| {
-            let values: Vec<_> = ask
+            let values: Vec<_> = request
                 .headers
                 .iter()
                 .filter(|(name, _)| *name == header.name)
-                .map(|(_, value)| String::from_utf8(value.clone()).unwrap())
+                .map(|(_, value)| value.as_str())
                 .collect();
-            !values.is_empty() && value_holds(header, &values.join(","))
+            !values.is_empty() && value_matches(header, &values.join(","))
         })
         && matched.query.iter().all(|parameter| {
             let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
             pairs
                 .find(|(name, _)| *name == parameter.name)
-                .is_some_and(|(_, value)| value_holds(parameter, value))
+                .is_some_and(|(_, value)| value_matches(parameter, value))
         })
 }
 
-fn path_holds(matched: &Match, path: &str) -> bool {
+fn path_matches(matched: &Match, path: &str) -> bool {
     let value = matched.path.value.as_str();
     match matched.path.r#type {
         PathMatchType::Exact => path == value,
         PathMatchType::Prefix => {
-            let wanted: Vec<_> = value.split('/').filter(|_| value != "/").collect();
+            let expected: Vec<_> = value.split('/').filter(|_| value != "/").collect();
             let given: Vec<_> = path.split('/').collect();
-            given.starts_with(&wanted)
+            given.starts_with(&expected)
         }
         PathMatchType::Regex => whole_regex(value, path),
     }
 }
 
-fn value_holds(wanted: &ValueMatch, value: &str) -> bool {
-    match wanted.r#type {
-        ValueMatchType::Exact => wanted.value == value,
-        ValueMatchType::Regex => whole_regex(&wanted.value, value),
+fn value_matches(expected: &ValueMatch, value: &str) -> bool {
+    match expected.r#type {
+        ValueMatchType::Exact => expected.value == value,
+        ValueMatchType::Regex => whole_regex(&expected.value, value),
     }
 }
 

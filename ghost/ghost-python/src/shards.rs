@@ -1,4 +1,4 @@
-//! The shards that a router was filled from.
+//! A router that is loaded shard by shard.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use ghost_core::wire;
 use ghost_core::{Route, RouteError, Router};
 
-/// A router, and which shard each of its routes came from.
+/// A router, and the routes of each shard that it was loaded from.
 #[derive(Default)]
-pub(crate) struct Table {
+pub(crate) struct ShardedRouter {
     router: Router<Arc<wire::Rule>>,
     keys_by_shard: BTreeMap<u32, Vec<Arc<str>>>,
 }
 
-impl Table {
+impl ShardedRouter {
     pub(crate) fn router(&self) -> &Router<Arc<wire::Rule>> {
         &self.router
     }
 
-    /// Put `routing` in the place of the shard of its number; nothing changes on an error.
+    /// Replace the shard of the same number with `routing`; an error changes nothing.
     pub(crate) fn update(&mut self, routing: &wire::Routing) -> Result<(), RouteError> {
         let routes = routing
             .routes
@@ -28,8 +28,8 @@ impl Table {
         let keys: Vec<Arc<str>> = routes.iter().map(|(_, route)| Arc::clone(route.key())).collect();
         let kept: HashSet<&Arc<str>> = keys.iter().collect();
         let old = self.keys_by_shard.remove(&routing.shard).unwrap_or_default();
-        for gone in old.iter().filter(|key| !kept.contains(key)) {
-            self.router.remove_route(gone);
+        for removed in old.iter().filter(|key| !kept.contains(key)) {
+            self.router.remove_route(removed);
         }
         for (source, route) in routes {
             self.router.insert_route(&route, |rule| Arc::new(source.rules[rule.index].clone()));

@@ -1,32 +1,30 @@
-//! An explanation as JSON; `_ghost.pyi` describes it.
+//! An explanation as a JSON document; `_ghost.pyi` describes it.
 
 use std::sync::Arc;
 
 use ghost_core::wire;
 use ghost_core::{
-    redirect, rewrite, target, Action, BackendTarget, Backends, Considered, Explanation, Request,
-    RunnerUp,
+    redirect, rewrite, target, Action, BackendTarget, Backends, Considered, Explanation,
+    OwnedRequest, Request, RunnerUp,
 };
 use serde::Serialize;
-
-use crate::question::Question;
 
 type Rule = Arc<wire::Rule>;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer<'a> {
+pub(crate) struct Document<'a> {
     host: String,
     target: String,
     listener: Option<&'a wire::Listener>,
-    winner: Option<Winner<'a>>,
+    winner: Option<WinningMatch<'a>>,
     preflight: bool,
-    runners_up: Vec<Loser<'a>>,
+    runners_up: Vec<LosingMatch<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Seen<'a> {
+struct MatchReference<'a> {
     hostname: &'a str,
     route: &'a str,
     identity: &'a str,
@@ -37,9 +35,9 @@ struct Seen<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Winner<'a> {
+struct WinningMatch<'a> {
     #[serde(flatten)]
-    seen: Seen<'a>,
+    reference: MatchReference<'a>,
     rule: &'a wire::Rule,
     backends: Vec<Share>,
     location: Option<String>,
@@ -55,27 +53,27 @@ struct Share {
 }
 
 #[derive(Serialize)]
-struct Loser<'a> {
+struct LosingMatch<'a> {
     #[serde(flatten)]
-    seen: Seen<'a>,
+    reference: MatchReference<'a>,
     reason: String,
 }
 
-impl<'a> Answer<'a> {
-    pub(crate) fn new(explanation: &'a Explanation<'_, Rule>, question: &'a Question) -> Self {
+impl<'a> Document<'a> {
+    pub(crate) fn new(explanation: &'a Explanation<'_, Rule>, request: &'a OwnedRequest) -> Self {
         let winner = explanation.listener.zip(explanation.winner.as_ref());
         Self {
-            host: text(question.host()),
-            target: text(question.target()),
+            host: text(request.host()),
+            target: text(request.target()),
             listener: explanation.listener.map(AsRef::as_ref),
-            winner: winner.map(|(listener, it)| Winner::new(listener, it, question)),
+            winner: winner.map(|(listener, it)| WinningMatch::new(listener, it, request)),
             preflight: explanation.preflight,
-            runners_up: explanation.runners_up.iter().map(Loser::new).collect(),
+            runners_up: explanation.runners_up.iter().map(LosingMatch::new).collect(),
         }
     }
 }
 
-impl<'a> Seen<'a> {
+impl<'a> MatchReference<'a> {
     fn new(it: &'a Considered<'_, Rule>) -> Self {
         Self {
             hostname: &it.hostname,
@@ -88,21 +86,24 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl<'a> Winner<'a> {
-    fn new(listener: &wire::Listener, it: &'a Considered<'_, Rule>, question: &Question) -> Self {
-        let (matched, path, query) = (it.matched(), question.path(), question.query());
-        let asked =
-            redirect::RequestParts { listener, matched, host: question.host(), path, query };
+impl<'a> WinningMatch<'a> {
+    fn new(
+        listener: &wire::Listener,
+        it: &'a Considered<'_, Rule>,
+        request: &OwnedRequest,
+    ) -> Self {
+        let (matched, path, query) = (it.matched(), request.path(), request.query());
+        let parts = redirect::RequestParts { listener, matched, host: request.host(), path, query };
         let modifier = it.rule.filters.rewrite.as_ref().and_then(|rewrite| rewrite.path.as_ref());
         Self {
-            seen: Seen::new(it),
+            reference: MatchReference::new(it),
             rule: it.payload,
             backends: match &it.rule.action {
                 Action::Backends(backends) => shares(backends),
                 _ => Vec::new(),
             },
             location: match &it.rule.action {
-                Action::Redirect(redirect) => Some(text(&redirect::location(redirect, &asked))),
+                Action::Redirect(redirect) => Some(text(&redirect::location(redirect, &parts))),
                 _ => None,
             },
             rewritten: modifier
@@ -111,9 +112,9 @@ impl<'a> Winner<'a> {
     }
 }
 
-impl<'a> Loser<'a> {
+impl<'a> LosingMatch<'a> {
     fn new(it: &'a RunnerUp<'_, Rule>) -> Self {
-        Self { seen: Seen::new(&it.considered), reason: it.loss.to_string() }
+        Self { reference: MatchReference::new(&it.considered), reason: it.loss.to_string() }
     }
 }
 

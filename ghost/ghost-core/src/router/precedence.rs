@@ -1,0 +1,204 @@
+//! Conflict rules: which of two routes serves a request that both match.
+//!
+//! Routes never conflict in the sense that inserting one fails. Any number of them may
+//! match a request, and the order below is total, so exactly one serves it. Neither the
+//! order of insertion nor the order of shards plays a part.
+//!
+//! # How a request finds its rule
+//!
+//! 1. The socket of the request selects the listeners of that socket; listeners of the
+//!    socket `*` serve the sockets that no listener names.
+//! 2. Of these, the listener with the most specific hostname accepts the request: exact,
+//!    then the longest wildcard, then `*`. The choice is final. Routes that are attached to
+//!    other listeners do not compete, even if no route of this listener matches.
+//! 3. Of the matches that hold, the rules below select one. Each rule decides only what the
+//!    rules before it leave equal. [`Criterion`] names them in the same order, and
+//!    [`Router::explain`](crate::Router::explain) reports which one decided.
+//!
+//! In the examples, `winner` builds a router from routes of the namespace `shop`, each given
+//! as (name, hostname, creation time, rules in JSON). It returns the identity
+//! `namespace/name/rule` of the rule that serves `GET /tea?cup=1` for `www.cafe.example`
+//! with the header `x: 1`. The rule `{}` matches every request.
+//!
+//! ## 1. Hostname: exact, then the longest wildcard, then none
+//!
+//! ```
+#![doc = include_str!("precedence_example.in")]
+//! let [exact, long, short, any] = ["www.cafe.example", "*.cafe.example", "*.example", "*"];
+//! let route = |name, hostname| (name, hostname, 0, "[{}]");
+//!
+//! assert_eq!(winner(&[route("a", long), route("b", exact)]), "shop/b/0");
+//! assert_eq!(winner(&[route("a", short), route("b", long)]), "shop/b/0");
+//! assert_eq!(winner(&[route("a", any), route("b", short)]), "shop/b/0");
+//! ```
+//!
+//! The hostname ranks above the path. Where no rule of the most specific hostname matches,
+//! the rules of the next one are tried.
+//!
+//! ## 2. Path: exact, then the longest prefix, then regular expressions
+//!
+//! ```
+#![doc = include_str!("precedence_example.in")]
+//! let exact = r#"[{"matches": [{"path": {"type": "exact", "value": "/tea"}}]}]"#;
+//! let prefix = r#"[{"matches": [{"path": {"type": "prefix", "value": "/tea"}}]}]"#;
+//! let root = r#"[{"matches": [{"path": {"type": "prefix", "value": "/"}}]}]"#;
+//! let regex = r#"[{"matches": [{"path": {"type": "regex", "value": "/tea"}}]}]"#;
+//!
+//! assert_eq!(winner(&[("a", "*", 0, prefix), ("b", "*", 0, exact)]), "shop/b/0");
+//! assert_eq!(winner(&[("a", "*", 0, root), ("b", "*", 0, prefix)]), "shop/b/0");
+//! assert_eq!(winner(&[("a", "*", 0, regex), ("b", "*", 0, root)]), "shop/b/0");
+//! ```
+//!
+//! Any prefix beats any regular expression, even the prefix `/`. Two regular expressions
+//! are equal here, whatever their length; the rules below decide between them.
+//!
+//! ## 3. Method: a match with a method before one without
+//!
+//! ```
+#![doc = include_str!("precedence_example.in")]
+//! let method = r#"[{"matches": [{"method": "GET"}]}]"#;
+//! let header = r#"[{"matches": [{"headers": [{"name": "x", "value": "1"}]}]}]"#;
+//!
+//! assert_eq!(winner(&[("a", "*", 0, header), ("b", "*", 0, method)]), "shop/b/0");
+//! ```
+//!
+//! ## 4. Headers: the match with more of them
+//!
+//! ```
+#![doc = include_str!("precedence_example.in")]
+//! let header = r#"[{"matches": [{"headers": [{"name": "x", "value": "1"}]}]}]"#;
+//! let query = r#"[{"matches": [{"query": [{"name": "cup", "value": "1"}]}]}]"#;
+//!
+//! assert_eq!(winner(&[("a", "*", 0, query), ("b", "*", 0, header)]), "shop/b/0");
+//! ```
+//!
+//! ## 5. Query parameters: the match with more of them
+//!
+//! ```
+#![doc = include_str!("precedence_example.in")]
+//! let query = r#"[{"matches": [{"query": [{"name": "cup", "value": "1"}]}]}]"#;
+//!
+//! assert_eq!(winner(&[("a", "*", 0, "[{}]"), ("b", "*", 0, query)]), "shop/b/0");
+//! ```
+//!
+//! ## 6. Creation time: the older route
+//!
+//! ```
+#![doc = include_str!("precedence_example.in")]
+//! assert_eq!(winner(&[("a", "*", 1700000001, "[{}]"), ("b", "*", 1700000000, "[{}]")]), "shop/b/0");
+//! ```
+//!
+//! ## 7. Name: the first route in the order of `namespace/name`
+//!
+//! ```
+#![doc = include_str!("precedence_example.in")]
+//! assert_eq!(winner(&[("b", "*", 0, "[{}]"), ("a", "*", 0, "[{}]")]), "shop/a/0");
+//! ```
+//!
+//! ## 8. Position: the first rule of the route, then the first match of the rule
+//!
+//! ```
+#![doc = include_str!("precedence_example.in")]
+//! assert_eq!(winner(&[("a", "*", 0, "[{}, {}]")]), "shop/a/0");
+//! ```
+//!
+//! # What is not a conflict
+//!
+//! - Two routes of the same `namespace/name` are one route:
+//!   [`insert_route`](crate::Router::insert_route) replaces the former.
+//! - Of two listeners with the same socket and hostname the first in the list counts.
+//! - A preflight may be served by the rule of the request that it announces; see
+//!   [`cors`](crate::cors).
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use crate::matches::PathPattern;
+use crate::route::Rule;
+
+/// What decides between two matches that hold, in the order in which it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Criterion {
+    /// The more specific hostname wins.
+    Hostname,
+    /// An exact path wins over a prefix, and both over a regular expression.
+    PathType,
+    /// The longer prefix wins.
+    PathLength,
+    /// A match with a method wins over one without.
+    Method,
+    /// The match with more headers wins.
+    Headers,
+    /// The match with more query parameters wins.
+    Query,
+    /// The older route wins.
+    Created,
+    /// The route that comes first by `namespace/name` wins.
+    Name,
+    /// The rule, and then the match, that comes first in the route wins.
+    Order,
+}
+
+impl fmt::Display for Criterion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hostname => "its hostname is more specific",
+            Self::PathType => "an exact path comes before a prefix, and both before a regex",
+            Self::PathLength => "its prefix is longer",
+            Self::Method => "it asks for a method",
+            Self::Headers => "it asks for more headers",
+            Self::Query => "it asks for more query parameters",
+            Self::Created => "its route is older",
+            Self::Name => "its route is first by namespace and name",
+            Self::Order => "it stands earlier in the same route",
+        })
+    }
+}
+
+/// The rank of a match among those of one hostname and one type of path; the least serves.
+/// The order of the fields is the order of the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Precedence<'a> {
+    path_length: Reverse<usize>,
+    lacks_method: bool,
+    headers: Reverse<usize>,
+    query: Reverse<usize>,
+    created: i64,
+    route: &'a str,
+    rule: usize,
+    match_index: usize,
+}
+
+impl<'a> Precedence<'a> {
+    pub(super) fn new(rule: &'a Rule, match_index: usize) -> Self {
+        let matched = &rule.matches[match_index];
+        let path_length = match &matched.path {
+            PathPattern::Exact(path) | PathPattern::Prefix(path) => path.len(),
+            PathPattern::Regex(_) => 0,
+        };
+        Self {
+            path_length: Reverse(path_length),
+            lacks_method: matched.method.is_none(),
+            headers: Reverse(matched.headers.len()),
+            query: Reverse(matched.query.len()),
+            created: rule.created,
+            route: &rule.route,
+            rule: rule.index,
+            match_index,
+        }
+    }
+
+    /// The first criterion by which two ranks differ.
+    pub(super) fn deciding(&self, other: &Self) -> Criterion {
+        let differences = [
+            (self.path_length != other.path_length, Criterion::PathLength),
+            (self.lacks_method != other.lacks_method, Criterion::Method),
+            (self.headers != other.headers, Criterion::Headers),
+            (self.query != other.query, Criterion::Query),
+            (self.created != other.created, Criterion::Created),
+            (self.route != other.route, Criterion::Name),
+        ];
+        let first = differences.into_iter().find(|(differs, _)| *differs);
+        first.map_or(Criterion::Order, |(_, criterion)| criterion)
+    }
+}
