@@ -22,8 +22,8 @@ from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection
+from varnish_gateway.runtime.inotify import bursts
 from varnish_gateway.runtime.signals import stop_signal
-from varnish_gateway.runtime.watch import bursts
 from varnish_gateway.runtime.webserver import WebServer
 from varnish_gateway.version import VERSION
 

@@ -25,7 +25,7 @@ from varnish_gateway.standalone.schema import Catalogue
 from varnish_gateway.standalone.translation import file_translator
 from varnish_gateway.standalone.tree import check_roots
 from varnish_gateway.standalone.verdicts import describe, faults
-from varnish_gateway.standalone.watch import Watcher
+from varnish_gateway.standalone.watcher import Watcher
 from varnish_gateway.translate import with_parent_programmed, with_programmed
 
 MANY = 20

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from varnish_gateway.chaperone.feeds.files import PlainFiles, SliceFiles
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.settings import Settings
-from varnish_gateway.runtime.watch import directories
+from varnish_gateway.runtime.inotify import directories
 
 ROUTING = {"version": 1, "vhosts": {"a.example.com": {"service": "a", "port": 80}}}
 SLICE = """

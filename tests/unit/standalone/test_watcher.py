@@ -10,7 +10,7 @@ import pytest
 from support.directories import replace
 from support.watching import TIMEOUT, changed, is_quiet, write
 from varnish_gateway.standalone.tree import Tree, scan
-from varnish_gateway.standalone.watch import ABSENCE, SETTLE, Watcher
+from varnish_gateway.standalone.watcher import ABSENCE_SECONDS, QUIET_SECONDS, Watcher
 
 
 async def test_what_is_there(watcher, conf):
@@ -53,7 +53,7 @@ async def test_whatever_else_happens_a_file_that_is_being_written_is_not_read(wa
             await changed(watcher, conf / "link.yaml")
         for word in ("first", "second", "third"):
             await is_quiet(watcher, conf / "probe.yaml")
-            await asyncio.sleep(ABSENCE * 0.7)
+            await asyncio.sleep(ABSENCE_SECONDS * 0.7)
             writer.write(word)
             writer.flush()
     await changed(watcher, conf / "a.yaml")
@@ -75,7 +75,7 @@ async def test_bookkeeping_of_editors_is_passed_over(watcher, conf):
     await is_quiet(watcher, conf / "b.yaml")
 
 
-@pytest.mark.parametrize("pause", [0, 20 * SETTLE])
+@pytest.mark.parametrize("pause", [0, 20 * QUIET_SECONDS])
 async def test_a_file_whose_place_a_directory_takes_is_gone(watcher, conf, tmp_path, pause):
     write(tmp_path / "elsewhere" / "x.yaml", "x: 1\n")
     (conf / "a.yaml").unlink()
@@ -144,7 +144,7 @@ async def test_what_appears_before_a_directory_is_watched_is_found(watcher, conf
             (conf / "sub" / "c.yaml").write_text("c: 1\n")
         return tree
 
-    monkeypatch.setattr("varnish_gateway.standalone.watch.scan", scan_and_write)
+    monkeypatch.setattr("varnish_gateway.standalone.watcher.scan", scan_and_write)
     (conf / "sub").mkdir()
     await changed(watcher, conf / "sub" / "c.yaml")
 
@@ -196,7 +196,7 @@ async def test_a_file_that_is_removed_and_written_anew_was_never_gone(watcher, c
     with (conf / "a.yaml").open("w") as writer:
         writer.write("half")
         writer.flush()
-        await asyncio.sleep(ABSENCE)
+        await asyncio.sleep(ABSENCE_SECONDS)
         await is_quiet(watcher, conf / "b.yaml")
         writer.write("whole")
     await changed(watcher, conf / "a.yaml")
@@ -205,7 +205,7 @@ async def test_a_file_that_is_removed_and_written_anew_was_never_gone(watcher, c
 
 @pytest.mark.usefixtures("_long_absence")
 @pytest.mark.parametrize("root", ["conf", "conf/a.yaml"])
-@pytest.mark.parametrize("pause", [0, 20 * SETTLE])
+@pytest.mark.parametrize("pause", [0, 20 * QUIET_SECONDS])
 async def test_a_file_that_is_made_anew_is_not_read_before_its_end(conf, root, pause):
     """Empty, or cut at the end of a document, it would be valid, and lack objects."""
     with Watcher([str(conf.parent / root)]) as watcher:
@@ -214,7 +214,7 @@ async def test_a_file_that_is_made_anew_is_not_read_before_its_end(conf, root, p
         await asyncio.sleep(pause)
         with (conf / "a.yaml").open("w") as writer:
             (conf / "sub").mkdir()
-            await asyncio.wait({found}, timeout=100 * SETTLE)
+            await asyncio.wait({found}, timeout=100 * QUIET_SECONDS)
             assert not found.done()
             writer.write("whole")
         assert await asyncio.wait_for(found, TIMEOUT) == {str(conf / "a.yaml")}

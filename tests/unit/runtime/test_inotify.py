@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from varnish_gateway.runtime.watch import bursts, directories
+from varnish_gateway.runtime.inotify import bursts, directories
 
 SECONDS = 10
 
