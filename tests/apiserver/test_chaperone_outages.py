@@ -137,7 +137,9 @@ async def test_pools_from_disk_stay_where_endpoints_may_not_be_read_any_more(gat
     cluster.clear_namespace(other)
 
 
-async def test_a_bad_vcl_after_a_restart_leaves_the_one_on_disk(gateway, place, origins):
+@pytest.fixture
+async def stopped_chaperone(gateway, place, origins):
+    """Give a chaperone that has served one Service and stopped, and that Service."""
     tea, _ = origins
     one = f"{gateway.namespace}/one"
     gateway.write(one)
@@ -145,6 +147,11 @@ async def test_a_bad_vcl_after_a_restart_leaves_the_one_on_disk(gateway, place, 
     chaperone = ChaperoneProcess(gateway, gateway.grant(), place)
     async with chaperone.running():
         await chaperone.until_served("generation", "1")
+    return chaperone, one
+
+
+async def test_a_bad_vcl_after_a_restart_leaves_the_one_on_disk(gateway, stopped_chaperone):
+    chaperone, one = stopped_chaperone
     gateway.write_data({MAIN_VCL: "vcl 4.1; nonsense", ROUTING: routing([one])[0]}, generation=2)
     async with chaperone.running():
         await chaperone.until_taken("one", "tea")
@@ -154,14 +161,8 @@ async def test_a_bad_vcl_after_a_restart_leaves_the_one_on_disk(gateway, place, 
         await chaperone.until_served("generation", "3")
 
 
-async def test_a_damaged_disk_is_no_configuration(gateway, place, origins):
-    tea, _ = origins
-    one = f"{gateway.namespace}/one"
-    gateway.write(one)
-    gateway.write_endpoints(one, tea)
-    chaperone = ChaperoneProcess(gateway, gateway.grant(), place)
-    async with chaperone.running():
-        await chaperone.until_served("generation", "1")
+async def test_a_damaged_disk_is_no_configuration(stopped_chaperone, place):
+    chaperone, _ = stopped_chaperone
     for path in (place / "work" / "last").glob("routing-*"):
         path.write_text("{half")
     async with chaperone.running() as running:

@@ -168,7 +168,8 @@ async def test_a_kind_that_is_absent_appears_and_disappears(own_cluster: Cluster
     name = f"{ROUTE.plural}.{ROUTE.group}"
     crd = own_cluster.request("GET", f"{CRDS}/{name}")
     own_cluster.request("DELETE", f"{CRDS}/{name}")
-    await until_async(lambda: not own_cluster.exists(f"{CRDS}/{name}"), "the CRD stays")
+    await until_async(lambda: not own_cluster.exists(f"{CRDS}/{name}"), "the CRD is gone")
+    await until_async(lambda: not own_cluster.exists(ROUTE.path()), "the API server no longer serves the kind")
     async with own_cluster.client() as client, mirror(client, ROUTE) as mirrored:
         assert mirrored.reflector.absent
         assert mirrored.reflector.problem is None
@@ -177,11 +178,11 @@ async def test_a_kind_that_is_absent_appears_and_disappears(own_cluster: Cluster
             own_cluster.await_path(ROUTE.path())
             write(own_cluster, "a", turn)
             await mirrored.until_equal(a=turn)
-            await until_async(lambda: not mirrored.reflector.absent, "it is absent still")
+            await until_async(lambda: not mirrored.reflector.absent, "the kind is present")
             own_cluster.request("DELETE", f"{CRDS}/{name}")
             await mirrored.until_equal()
-            await until_async(lambda: mirrored.reflector.absent, "it is not absent", seconds=60)
-            await until_async(lambda: not own_cluster.exists(f"{CRDS}/{name}"), "the CRD stays")
+            await until_async(lambda: mirrored.reflector.absent, "the kind is absent", seconds=60)
+            await until_async(lambda: not own_cluster.exists(f"{CRDS}/{name}"), "the CRD is gone")
 
 
 def _approved(crd: dict) -> dict:

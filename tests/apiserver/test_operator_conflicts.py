@@ -3,7 +3,7 @@
 import pytest
 
 from support.kube.documents import gateway, gateway_class, put, route, service
-from support.kube.operator_harness import OperatorHarness
+from support.kube.operator_harness import GATEWAY_OBJECTS, OperatorHarness
 from support.kube.operator_process import OperatorProcess
 from varnish_gateway.emit.names import GATEWAY_MANAGER, INFRA_HASH
 
@@ -92,15 +92,7 @@ def test_an_edited_config_map_is_reported_and_not_fought_over(harness, key):
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [
-        ("ConfigMap", "gw-vcl"),
-        ("Deployment", "gw"),
-        ("Role", "gw"),
-        ("RoleBinding", "gw"),
-        ("Secret", "gw-tls"),
-        ("Service", "gw"),
-        ("ServiceAccount", "gw"),
-    ],
+    sorted(GATEWAY_OBJECTS),
 )
 def test_what_somebody_deletes_comes_back(harness, kind, name):
     was = harness.gateway() and harness.get(kind, name)

@@ -18,6 +18,17 @@ from varnish_gateway.ir import wire
 from varnish_gateway.kinds import Use, used_for
 from varnish_gateway.kube.resources import RESOURCES
 
+GATEWAY_OBJECTS = {
+    ("ConfigMap", "gw-vcl"),
+    ("Deployment", "gw"),
+    ("Role", "gw"),
+    ("RoleBinding", "gw"),
+    ("Secret", "gw-tls"),
+    ("Service", "gw"),
+    ("ServiceAccount", "gw"),
+}
+"""What the operator creates for a Gateway named gw: kinds and names."""
+
 
 class OperatorHarness:
     def __init__(self, cluster: Cluster, operator: OperatorProcess, namespace: str) -> None:

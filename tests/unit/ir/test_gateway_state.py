@@ -19,24 +19,17 @@ def test_empty_delta_changes_nothing():
 
 
 def test_delta_replaces_every_field_that_it_has():
-    delta = ir.GatewayDelta(
-        listeners=(HTTP,),
-        placed=(HTTP,),
-        user_vcl=ir.UserVcl("here", "sub vcl_recv {}"),
-        parameters=ir.Parameters(image="x"),
-        tls=ir.Tls(files={"a.pem": b"a"}),
-        routes={WEB: route()},
-    )
+    fields = {
+        "listeners": (HTTP,),
+        "placed": (HTTP,),
+        "user_vcl": ir.UserVcl("here", "sub vcl_recv {}"),
+        "parameters": ir.Parameters(image="x"),
+        "tls": ir.Tls(files={"a.pem": b"a"}),
+        "routes": {WEB: route()},
+    }
     state = ir.GatewayState()
-    state.apply(delta)
-    assert state == ir.GatewayState(
-        listeners=(HTTP,),
-        placed=(HTTP,),
-        user_vcl=ir.UserVcl("here", "sub vcl_recv {}"),
-        parameters=ir.Parameters(image="x"),
-        tls=ir.Tls(files={"a.pem": b"a"}),
-        routes={WEB: route()},
-    )
+    state.apply(ir.GatewayDelta(**fields))
+    assert state == ir.GatewayState(**fields)
 
 
 def test_deleted_route_is_removed():

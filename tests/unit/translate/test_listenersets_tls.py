@@ -1,7 +1,7 @@
 """Certificates of ListenerSets: resolved for the ListenerSet itself, served with those of the Gateway."""
 
 from support.builders.objects import certificate, gateway, https, keyed, listener_set, obj, route, secret_grant, service
-from unit.translate.recording import recording
+from support.builders.recording import recording
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator

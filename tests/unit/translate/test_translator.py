@@ -4,7 +4,7 @@ import pytest
 from msgspec import UNSET
 
 from support.builders.objects import VARNISH_API, gateway, grant, keyed, obj, route, service
-from unit.translate.recording import recording
+from support.builders.recording import recording
 from varnish_gateway import ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator

@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from support.builders.objects import gateway, keyed, listener_set, obj, route, service
-from unit.translate.recording import recording
+from support.builders.recording import recording
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator

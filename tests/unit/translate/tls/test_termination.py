@@ -2,7 +2,7 @@
 
 from support import certificates
 from support.builders.objects import certificate, gateway, https, keyed, obj, route, secret_grant, service, view_of
-from unit.translate.recording import recording
+from support.builders.recording import recording
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.decoding import decode
