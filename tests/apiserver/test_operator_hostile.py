@@ -27,12 +27,17 @@ from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.reflector import Reflector
 from varnish_gateway.kube.resources import RESOURCES
-from varnish_gateway.operator.execute.routing import Routing
+from varnish_gateway.operator.execute.events import Warnings
+from varnish_gateway.operator.execute.routing import RoutingWriter
+from varnish_gateway.operator.execute.statuses import StatusWriter
 from varnish_gateway.operator.execute.writer import Writer
-from varnish_gateway.operator.observe.owned import LiveObject, decode_map
-from varnish_gateway.operator.observe.sources import Sources
-from varnish_gateway.operator.status.programmed import Verdict
-from varnish_gateway.operator.status.statuses import Statuses
+from varnish_gateway.operator.observe.owned import OwnedObject, decode_config_map
+from varnish_gateway.operator.observe.state import ObservedState
+from varnish_gateway.operator.observe.watches import Watches
+from varnish_gateway.operator.plan.results import JobResult
+from varnish_gateway.operator.plan.statuses import DesiredStatuses
+from varnish_gateway.operator.status.readiness import Readiness
+from varnish_gateway.translate.gateway.listener_set_index import ListenerSetIndex
 
 CONFIG_MAP = RESOURCES["ConfigMap"]
 DEPTH = 2000
@@ -43,74 +48,77 @@ _turn = itertools.count(1)
 
 
 @pytest.fixture
-async def sources(client: Client) -> AsyncIterator[Sources]:
-    sources = Sources(client, f"hostile-{next(_turn)}")
-    watching = asyncio.create_task(sources.run())
+async def watches(client: Client) -> AsyncIterator[Watches]:
+    watches = Watches(client, ObservedState(f"hostile-{next(_turn)}"))
+    watching = asyncio.create_task(watches.run())
     async with asyncio.timeout(30):
-        await sources.synced()
-    yield sources
+        await watches.synced()
+    yield watches
     watching.cancel()
     with suppress(asyncio.CancelledError):
         await watching
 
 
-def map_of(namespace: str, sources: Sources, *, labelled: bool = True) -> dict:
-    labels = names.labels(namespace, "gw", sources.class_key.name) if labelled else {}
+def map_of(namespace: str, watches: Watches, *, labelled: bool = True) -> dict:
+    labels = names.labels(namespace, "gw", watches.observed.class_key.name) if labelled else {}
     metadata = {"name": "gw-vcl", "namespace": namespace, "labels": labels}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-async def write(client: Client, document: dict) -> LiveObject:
-    return decode_map(await client.apply(document, manager=names.GATEWAY_MANAGER))
+async def write(client: Client, document: dict) -> OwnedObject:
+    return decode_config_map(await client.apply(document, manager=names.GATEWAY_MANAGER))
 
 
 # -- answers that come late -----------------------------------------------------------------
 
 
-async def test_an_answer_after_the_end_of_its_object_is_not_believed(sources, client, cluster, namespace):
+async def test_answer_to_a_write_after_the_object_was_deleted_is_ignored(watches, client, cluster, namespace):
     key = Key("ConfigMap", namespace, "gw-vcl")
-    with sources.awaiting(key):
-        answer = await write(client, map_of(namespace, sources))
-        await until_async(lambda: key in sources.live, "its beginning is seen")
+    with watches.writing(key):
+        answer = await write(client, map_of(namespace, watches))
+        await until_async(lambda: key in watches.observed.owned, "it is observed")
         cluster.request("DELETE", CONFIG_MAP.path(namespace, "gw-vcl"))
-        await until_async(lambda: key not in sources.live, "its end is seen")
-        sources.answered(key, answer)
-    assert key not in sources.live
+        await until_async(lambda: key not in watches.observed.owned, "its deletion is observed")
+        watches.record_owned(key, answer)
+    assert key not in watches.observed.owned
 
 
-async def test_an_answer_about_the_object_before_is_not_believed(sources, client, cluster, namespace):
+async def test_answer_about_a_recreated_object_is_ignored(watches, client, cluster, namespace):
     key = Key("ConfigMap", namespace, "gw-vcl")
-    before = await write(client, map_of(namespace, sources))
+    before = await write(client, map_of(namespace, watches))
     cluster.request("DELETE", CONFIG_MAP.path(namespace, "gw-vcl"))
-    after = await write(client, map_of(namespace, sources))
-    await until_async(lambda: key in sources.live and sources.live[key].uid == after.uid, "the next one is seen")
-    sources.answered(key, before)
-    assert sources.live[key].uid == after.uid
+    after = await write(client, map_of(namespace, watches))
+    await until_async(
+        lambda: key in watches.observed.owned and watches.observed.owned[key].uid == after.uid,
+        "the next one is observed",
+    )
+    watches.record_owned(key, before)
+    assert watches.observed.owned[key].uid == after.uid
 
 
-async def test_what_is_not_watched_is_not_kept(sources, client, namespace):
+async def test_object_without_our_labels_is_not_recorded(watches, client, namespace):
     """The first write of a Gateway's routing makes a ConfigMap that has no labels yet."""
     key = Key("ConfigMap", namespace, "gw-vcl")
-    sources.answered(key, await write(client, map_of(namespace, sources, labelled=False)))
-    assert key not in sources.live
-    sources.answered(key, await write(client, map_of(namespace, sources)))
-    assert key in sources.live
+    watches.record_owned(key, await write(client, map_of(namespace, watches, labelled=False)))
+    assert key not in watches.observed.owned
+    watches.record_owned(key, await write(client, map_of(namespace, watches)))
+    assert key in watches.observed.owned
 
 
-async def test_main_vcl_is_not_made_anew_without_routing(sources, client, cluster, namespace):
-    """Somebody deletes the ConfigMap between the two writes of one job."""
-    main = await write(client, map_of(namespace, sources))
+async def test_main_vcl_is_not_applied_to_a_deleted_config_map(watches, client, cluster, namespace):
+    """Another client deletes the ConfigMap between the two writes of one job."""
+    main = await write(client, map_of(namespace, watches))
     cluster.request("DELETE", CONFIG_MAP.path(namespace, "gw-vcl"))
-    shape = GatewayShape(namespace=namespace, name="gw", uid="none", class_name=sources.class_key.name)
+    shape = GatewayShape(namespace=namespace, name="gw", uid="none", class_name=watches.observed.class_key.name)
     with pytest.raises(errors.Conflict):
-        await Routing(Writer(client), sources, None, None)._bring_vcl(shape, main, "vcl 4.1;", 1)
+        await RoutingWriter(Writer(client), watches, None).ensure_vcl(shape, main, "vcl 4.1;", 1)
     assert not cluster.exists(CONFIG_MAP.path(namespace, "gw-vcl"))
 
 
-async def test_the_end_of_what_was_only_noted_is_delivered(client, namespace):
-    """It was written, and deleted by somebody, while nothing could be watched."""
+async def test_deletion_of_an_object_that_was_only_noted_is_delivered(client, namespace):
+    """We wrote it, and another client deleted it, while the watch was down."""
     mirror = Mirror()
-    reflector = Reflector(client, CONFIG_MAP, decode_thing, mirror.take, namespace=namespace)
+    reflector = Reflector(client, CONFIG_MAP, decode_thing, mirror.update, namespace=namespace)
     reflector.note(Key("ConfigMap", namespace, "gw-vcl"), "1")
     running = asyncio.create_task(reflector.run())
     async with asyncio.timeout(30):
@@ -118,52 +126,64 @@ async def test_the_end_of_what_was_only_noted_is_delivered(client, namespace):
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
-    assert mirror.told == [("gw-vcl", None)]
+    assert mirror.delivered == [("gw-vcl", None)]
 
 
 @pytest.fixture
-def statuses(sources: Sources, client: Client) -> Statuses:
+def readiness() -> dict[Key, Readiness]:
+    return {}
+
+
+@pytest.fixture
+def desired(watches: Watches, readiness: dict[Key, Readiness]) -> DesiredStatuses:
+    return DesiredStatuses(watches.observed, ListenerSetIndex(), readiness)
+
+
+@pytest.fixture
+def statuses(watches: Watches, client: Client, desired: DesiredStatuses) -> StatusWriter:
     recorder = Recorder(client, component="test", instance="test")
-    return Statuses(Writer(client), sources, recorder, OURS, lambda _: False)
+    return StatusWriter(Writer(client), watches, desired, Warnings(recorder, watches.observed))
 
 
 def accepted(generation: int) -> ir.Condition:
     return ir.Condition("Accepted", "True", "Accepted", "", generation)
 
 
-async def test_a_route_that_is_gone_for_a_moment_has_its_status_again(statuses, sources, cluster, namespace):
-    """Its status is due while it is gone. Translation hears only that it is there, and has nothing new to say."""
+async def test_recreated_route_gets_its_status_again(statuses, desired, watches, cluster, namespace):
+    """Its status is due while it is deleted. Translation gets only the recreated route, and its status is the same."""
     key = Key("HTTPRoute", namespace, "tea")
     put(cluster, document := route(namespace, "tea", "gw"))
-    await until_async(lambda: key in sources.stated, "it is seen")
+    await until_async(lambda: key in watches.observed.inputs, "it is observed")
     parent = ir.ParentRef(group="gateway.networking.k8s.io", kind="Gateway", name="gw")
-    statuses.want(key, ir.RouteStatus((ir.ParentStatus(parent, OURS, (accepted(1),)),)))
+    desired.update(key, ir.RouteStatus((ir.ParentStatus(parent, OURS, (accepted(1),)),)))
     cluster.request("DELETE", path_of(document))
-    await until_async(lambda: key not in sources.stated, "its end is seen")
-    await statuses.write(key)
+    await until_async(lambda: key not in watches.observed.inputs, "its deletion is observed")
+    await statuses.ensure(key, result := JobResult())
+    for withdrawn in result.withdrawn:
+        desired.on_withdrawn(withdrawn)
     put(cluster, document)
-    await until_async(lambda: key in sources.stated, "it is seen again")
-    assert key in statuses
-    await statuses.write(key)
+    await until_async(lambda: key in watches.observed.inputs, "it is observed again")
+    assert key in desired
+    await statuses.ensure(key, JobResult())
     assert [one["controllerName"] for one in cluster.request("GET", path_of(document))["status"]["parents"]] == [OURS]
 
 
-async def test_a_status_is_not_stored_at_the_next_object_of_the_name(statuses, sources, cluster, namespace):
-    """It would be of a generation that this one has not reached."""
-    key = Key("Gateway", namespace, "gw")
-    put(cluster, document := gateway(namespace, "gw", sources.class_key.name))
-    await until_async(lambda: key in sources.stated, "it is seen")
-    before = sources.stated[key]
+async def test_status_is_not_stored_at_a_recreated_gateway(statuses, desired, readiness, cluster, namespace):
+    """It would name a generation that the new Gateway has not reached."""
+    key, observed = Key("Gateway", namespace, "gw"), desired.observed
+    put(cluster, document := gateway(namespace, "gw", observed.class_key.name))
+    await until_async(lambda: key in observed.inputs, "it is observed")
+    before = observed.inputs[key]
     cluster.request("DELETE", path_of(document))
     put(cluster, document)
-    await until_async(lambda: sources.stated.get(key, before).version != before.version, "the next one is seen")
-    sources.stated[key] = before  # as long as nothing of that was heard
-    statuses.want(key, ir.GatewayStatus((), (accepted(7),), ()))
-    statuses.verdicts[key] = Verdict(served=False, reason="Pending")
+    await until_async(lambda: observed.inputs.get(key, before).version != before.version, "the next one is observed")
+    observed.inputs[key] = before  # as if its events were late
+    desired.update(key, ir.GatewayStatus((), (accepted(7),), ()))
+    readiness[key] = Readiness(is_serving=False, reason="Pending")
     with pytest.raises(errors.Conflict):
-        await statuses.write(key)
-    told = {one["type"]: one for one in cluster.request("GET", path_of(document))["status"]["conditions"]}
-    assert told["Accepted"]["reason"] == "Pending"
+        await statuses.ensure(key, JobResult())
+    stored = {one["type"]: one for one in cluster.request("GET", path_of(document))["status"]["conditions"]}
+    assert stored["Accepted"]["reason"] == "Pending"
 
 
 # -- two operators and one Gateway ----------------------------------------------------------

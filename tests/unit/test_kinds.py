@@ -13,7 +13,8 @@ from varnish_gateway.api.gateway_networking import GROUP
 from varnish_gateway.kinds import KINDS, Kind, SchemaSource, Use, used_for
 from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.kube.resources import RESOURCES
-from varnish_gateway.operator.observe.sources import Sources
+from varnish_gateway.operator.observe.state import ObservedState
+from varnish_gateway.operator.observe.watches import Watches
 from varnish_gateway.standalone.schema import Catalogue
 from varnish_gateway.standalone.schema.core import BUILT_IN
 
@@ -51,9 +52,9 @@ def test_row_yields_a_schema_in_every_version_or_has_no_type(kind, catalogue):
 
 
 def test_row_yields_a_watch_for_each_use_that_needs_one(kind):
-    sources = Sources(SimpleNamespace(metrics=Metrics()), "varnish")
+    watches = Watches(SimpleNamespace(metrics=Metrics()), ObservedState("varnish"))
     expected = sum(use in kind.uses for use in (Use.INPUT, Use.OWNED, Use.POD))
-    assert sources.watched.count(kind.name) == expected
+    assert watches.watched.count(kind.name) == expected
 
 
 def test_inputs_and_status_need_a_type(kind):

@@ -1,7 +1,7 @@
-"""What the outside may ask the operator.
+"""The operator's HTTP endpoints.
 
-HEALTH_ADDR    /healthz  200 while the process lives
-               /readyz   200 once everything was read, and as long as it can be watched; 503 and why otherwise
+HEALTH_ADDR    /healthz  200 while the process runs
+               /readyz   200 once everything was read, while it can be watched; otherwise 503 and the reason
 METRICS_ADDR   /metrics  Prometheus' text format
 """
 

@@ -1,7 +1,7 @@
-"""Work only while this operator leads.
+"""Run workers only while this operator leads.
 
 In:   an Election, or AlwaysLeading where there is only one operator.
-Out:  workers that run while we lead. What they are at when the lease is lost is broken off.
+Out:  workers that run while this operator leads. When it loses the lease, their jobs are cancelled.
 """
 
 import asyncio
@@ -10,19 +10,18 @@ import logging
 from typing import NoReturn, Protocol
 
 from varnish_gateway.operator.execute.workers import Workers
-from varnish_gateway.operator.plan.reconciler import Reconciler
 
 log = logging.getLogger(__name__)
 
 
 class Leadership(Protocol):
-    """Who leads."""
+    """Whether this operator leads."""
 
     def holds(self) -> bool:
-        """Whether a write may begin now."""
+        """Whether a write may start now."""
 
     async def wait(self, leading: bool) -> None:
-        """Return once we lead, or do not lead any more."""
+        """Return once this operator leads, or no longer leads."""
 
     async def run(self) -> None:
         """Take part in the election until cancelled."""
@@ -42,22 +41,20 @@ class AlwaysLeading:
         await asyncio.Event().wait()
 
 
-async def while_leading(election: Leadership, reconciler: Reconciler, workers: Workers) -> NoReturn:
-    """Work whenever this operator leads."""
+async def work_while_leading(leadership: Leadership, workers: Workers) -> NoReturn:
+    """Run the workers whenever this operator leads."""
     while True:
-        await election.wait(leading=True)
-        log.info("leading: comparing everything with what is wanted")
-        reconciler.add_all()
+        await leadership.wait(leading=True)
+        log.info("this operator leads: comparing every object with its desired state")
         working = asyncio.create_task(workers.run())
-        lost = asyncio.create_task(election.wait(leading=False))
+        lost = asyncio.create_task(leadership.wait(leading=False))
         try:
             await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 working.result()  # a bug of ours: raise it
-            log.warning("the lease is lost: nothing is written any more")
+            log.warning("this operator lost its lease and stops writing")
         finally:
             for task in (working, lost):
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
-            reconciler.rest()

@@ -13,8 +13,8 @@ from varnish_gateway.operator.plan.reconciler import Reconciler
 from varnish_gateway.runtime.prometheus import family
 
 
-class Parts(NamedTuple):
-    """All that counts something."""
+class MetricSources(NamedTuple):
+    """Everything that counts something."""
 
     kube: Metrics
     queue: Queue[Job]
@@ -24,24 +24,24 @@ class Parts(NamedTuple):
     leadership: Leadership
 
 
-def page(parts: Parts) -> str:
+def page(sources: MetricSources) -> str:
     """Return the page for /metrics."""
-    return "\n".join((*_lines(parts), *parts.kube.lines())) + "\n"
+    return "\n".join((*_lines(sources), *sources.kube.lines())) + "\n"
 
 
-def _lines(parts: Parts) -> Iterator[str]:
+def _lines(sources: MetricSources) -> Iterator[str]:
     name = "vgw_operator_"
-    yield from _gauge(f"{name}leading", "1 while this operator leads.", int(parts.leadership.holds()))
-    yield from _gauge(f"{name}working", "1 while jobs are done.", int(parts.workers.are_at_work))
-    yield from _gauge(f"{name}idle", "1 while there is nothing to do.", int(parts.queue.is_idle))
-    yield from _gauge(f"{name}jobs_waiting", "Jobs that wait to be done.", len(parts.queue))
-    yield from _gauge(f"{name}jobs_later", "Jobs that wait for their time.", parts.queue.later)
-    yield from _gauge(f"{name}gateways", "Gateways of ours.", len(parts.reconciler.plans))
-    faulty = sum(bool(faults) for faults in parts.reconciler.faults.values())
+    yield from _gauge(f"{name}leading", "1 while this operator leads.", int(sources.leadership.holds()))
+    yield from _gauge(f"{name}working", "1 while jobs are done.", int(sources.workers.is_running))
+    yield from _gauge(f"{name}idle", "1 while there is nothing to do.", int(sources.queue.is_idle))
+    yield from _gauge(f"{name}jobs_waiting", "Jobs that wait to be done.", len(sources.queue))
+    yield from _gauge(f"{name}jobs_later", "Jobs that wait for their time.", sources.queue.delayed)
+    yield from _gauge(f"{name}gateways", "Gateways of ours.", len(sources.reconciler.gateways))
+    faulty = sum(bool(faults) for faults in sources.reconciler.faults.values())
     yield from _gauge(f"{name}gateways_at_fault", "Gateways with objects that were refused.", faulty)
-    writes = [({"kind": kind, "verb": verb}, count) for (kind, verb), count in sorted(parts.writer.counts.items())]
+    writes = [({"kind": kind, "verb": verb}, count) for (kind, verb), count in sorted(sources.writer.counts.items())]
     yield from family(f"{name}writes_total", "counter", "Writes by kind and what was done.", writes)
-    failures = [({"error": error}, count) for error, count in sorted(parts.workers.failures.items())]
+    failures = [({"error": error}, count) for error, count in sorted(sources.workers.failures.items())]
     yield from family(f"{name}job_failures_total", "counter", "Jobs that failed and are tried again.", failures)
 
 

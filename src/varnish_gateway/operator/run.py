@@ -1,10 +1,10 @@
 """``vgw operator``: Gateways on Kubernetes, until SIGTERM or SIGINT.
 
 In:   Settings and a connection to the API server.
-Out:  the exit status: 0 after a stop that was asked for.
+Out:  the exit status: 0 after a requested stop.
 
-watches → batches → translation → jobs → writes. Reading goes on whether or not this operator
-leads, so that a hand-over takes no time to read.
+watches → batches → translation → desired state → jobs → writes. A standby reads and translates
+like the leader, so that it takes over without delay.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ import logging
 import secrets
 from typing import NamedTuple, NoReturn
 
-from varnish_gateway.api import Key
 from varnish_gateway.emit.manifests import Installation
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection
@@ -22,39 +21,40 @@ from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.lease import Election
 from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.operator import health
-from varnish_gateway.operator.execute.finalizer import Finalizer
-from varnish_gateway.operator.execute.objects import Objects
+from varnish_gateway.operator.execute.events import Warnings
+from varnish_gateway.operator.execute.executor import Executor
+from varnish_gateway.operator.execute.finalizer import FinalizerWriter
+from varnish_gateway.operator.execute.objects import ObjectWriter
 from varnish_gateway.operator.execute.queue import Queue
-from varnish_gateway.operator.execute.routing import Routing
+from varnish_gateway.operator.execute.routing import RoutingWriter
+from varnish_gateway.operator.execute.statuses import StatusWriter
 from varnish_gateway.operator.execute.workers import Workers
 from varnish_gateway.operator.execute.writer import Writer
-from varnish_gateway.operator.leadership import AlwaysLeading, Leadership, while_leading
-from varnish_gateway.operator.metrics import Parts, page
-from varnish_gateway.operator.observe.pods import Chaperones
-from varnish_gateway.operator.observe.sources import Sources
-from varnish_gateway.operator.plan.jobs import Job
-from varnish_gateway.operator.plan.reconciler import Hands, Reconciler
+from varnish_gateway.operator.leadership import AlwaysLeading, Leadership, work_while_leading
+from varnish_gateway.operator.metrics import MetricSources, page
+from varnish_gateway.operator.observe.state import ObservedState
+from varnish_gateway.operator.observe.watches import Watches
+from varnish_gateway.operator.plan.jobs import Job, Jobs
+from varnish_gateway.operator.plan.reconciler import Reconciler
 from varnish_gateway.operator.settings import Settings
-from varnish_gateway.operator.status.prober import Prober
-from varnish_gateway.operator.status.statuses import Statuses
+from varnish_gateway.operator.status.chaperones import Chaperones
 from varnish_gateway.runtime.signals import stop_signal
 from varnish_gateway.translate import Translator
-from varnish_gateway.translate.options import CONTROLLER
 from varnish_gateway.version import VERSION
 
 USER_AGENT = f"varnish-gateway-operator/{VERSION}"
 USER_VCL_BYTES = 400_000
 ROUTE_BYTES = 100_000
-"""What fits into a ConfigMap, beside a shard and the index, and as one of several routes of a shard."""
+"""These fit into a ConfigMap: user VCL beside a shard and the index, a route as one of several in a shard."""
 TLS_BYTES = 1_000_000
-"""What fits into a Secret."""
+"""This fits into a Secret."""
 LEASE = "varnish-gateway-operator"
 
 log = logging.getLogger(__name__)
 
 
 async def run_operator(settings: Settings, connection: Connection) -> int:
-    """Serve until told to stop."""
+    """Run until a stop signal."""
     metrics = Metrics()
     stop = stop_signal()
     async with Client(connection, user_agent=USER_AGENT, metrics=metrics) as electing:
@@ -64,12 +64,12 @@ async def run_operator(settings: Settings, connection: Connection) -> int:
             Client(connection, user_agent=USER_AGENT, metrics=metrics, may_write=leadership.holds) as writing,
             Chaperones(settings.chaperone_port) as chaperones,
         ):
-            operator = Operator(settings, Outside(client, writing, chaperones, leadership))
+            operator = Operator(settings, Dependencies(client, writing, chaperones, leadership))
             running = asyncio.create_task(operator.run())
             await asyncio.wait({running, stop}, return_when=asyncio.FIRST_COMPLETED)
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await running  # raises what ended it, if it was not us
+                await running  # raises the error that stopped it, if it wasn't the cancellation
     return 0
 
 
@@ -80,7 +80,7 @@ def _leadership(client: Client, settings: Settings) -> Leadership:
         client,
         namespace=settings.namespace,
         name=f"{LEASE}-{settings.class_name}",
-        # Whatever names are alike, no two processes hold one lease.
+        # Processes with the same name must not share one lease.
         identity=f"{settings.identity}_{secrets.token_hex(4)}",
         duration=settings.lease_seconds,
         renew_deadline=settings.lease_seconds * 2 / 3,
@@ -88,8 +88,8 @@ def _leadership(client: Client, settings: Settings) -> Leadership:
     )
 
 
-class Outside(NamedTuple):
-    """Whom an operator talks to. ``writing`` sends only while we lead."""
+class Dependencies(NamedTuple):
+    """What an operator talks to. ``writing`` sends requests only while this operator leads."""
 
     client: Client
     writing: Client
@@ -98,50 +98,43 @@ class Outside(NamedTuple):
 
 
 class Operator:
-    """All parts, joined."""
+    """``queue`` and ``workers`` are for metrics and tests."""
 
-    def __init__(self, settings: Settings, outside: Outside) -> None:
+    def __init__(self, settings: Settings, dependencies: Dependencies) -> None:
         self._settings = settings
-        self._leadership = outside.leadership
-        self._recorder = Recorder(outside.writing, component="varnish-gateway", instance=settings.identity)
-        self._queue: Queue[Job] = Queue()
-        self._sources = Sources(outside.client, settings.class_name)
-        writer = Writer(outside.writing)
-        installation = Installation(
-            image=settings.image,
-            image_pull_secrets=settings.image_pull_secrets,
-            chaperone_role=settings.chaperone_role,
-            log_level=settings.log_level.lower(),
+        self._leadership = dependencies.leadership
+        self._recorder = Recorder(dependencies.writing, component="varnish-gateway", instance=settings.identity)
+        observed = ObservedState(settings.class_name)
+        self._watches = Watches(dependencies.client, observed)
+        self._reconciler = Reconciler(_translator(settings), _installation(settings), observed)
+        self.queue: Queue[Job] = Queue()
+        writer = Writer(dependencies.writing)
+        warnings = Warnings(self._recorder, observed)
+        objects = ObjectWriter(writer, self._watches, self._reconciler.objects, warnings)
+        executor = Executor(
+            self._reconciler,
+            observed,
+            objects=objects,
+            routing=RoutingWriter(writer, self._watches, objects),
+            statuses=StatusWriter(writer, self._watches, self._reconciler.statuses, warnings),
+            finalizer=FinalizerWriter(writer, observed),
+            chaperones=dependencies.chaperones,
         )
-        translator = Translator(
-            class_name=settings.class_name,
-            only_class=True,
-            addresses="load-balancer",
-            vcl_limit=USER_VCL_BYTES,
-            route_limit=ROUTE_BYTES,
-            tls_limit=TLS_BYTES,
-        )
-        self._reconciler = Reconciler(translator, installation, self._sources, self._queue)
-        objects = Objects(writer, self._sources, self._report, self._reconciler.add_surplus)
-        routing = Routing(writer, self._sources, objects, self._reconciler.add_surplus)
-        statuses = Statuses(writer, self._sources, self._recorder, CONTROLLER, self._sources.is_of_another_operator)
-        prober = Prober(self._sources, outside.chaperones, statuses.verdicts)
-        self._reconciler.employ(Hands(objects, routing, statuses, Finalizer(writer, self._sources), prober))
-        self._workers = Workers(self._queue, self._reconciler, self._report)
-        self._parts = Parts(
-            kube=outside.client.metrics,
-            queue=self._queue,
+        self.workers = Workers(self.queue, self._reconciler, executor, warnings)
+        self._metric_sources = MetricSources(
+            kube=dependencies.client.metrics,
+            queue=self.queue,
             reconciler=self._reconciler,
             writer=writer,
-            workers=self._workers,
-            leadership=outside.leadership,
+            workers=self.workers,
+            leadership=dependencies.leadership,
         )
-        self._is_synced = False
+        self.is_synced = False
 
     async def run(self) -> None:
         """Run until cancelled."""
         servers = [
-            (health.metrics_server(lambda: page(self._parts)), self._settings.metrics),
+            (health.metrics_server(lambda: page(self._metric_sources)), self._settings.metrics),
             (health.health_server(self._readiness), self._settings.health),
         ]
         try:
@@ -150,31 +143,65 @@ class Operator:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._leadership.run())
                 group.create_task(self._recorder.run())
-                group.create_task(self._sources.run())
-                group.create_task(self._follow(group))
+                group.create_task(self.control())
         finally:
             for server, _ in servers:
                 await server.stop()
 
-    async def _follow(self, group: asyncio.TaskGroup) -> NoReturn:
-        await self._sources.synced()
-        self._reconciler.take(await self._sources.batch())
-        self._is_synced = True
-        log.info("read everything: %d Gateways are ours", len(self._reconciler.plans))
-        gc.collect()
-        gc.freeze()  # what was read at the start stays; the collector need not look at it again
-        group.create_task(while_leading(self._leadership, self._reconciler, self._workers))
-        while True:
-            self._reconciler.take(await self._sources.batch())
+    async def control(self) -> NoReturn:
+        """Watch, plan and, while leading, write; without servers, election and Events."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watches.run())
+            await self._watches.synced()
+            await self._reconcile(group)
+            self.is_synced = True
+            log.info("everything is read: this operator manages %d Gateways", len(self._reconciler.gateways))
+            gc.collect()
+            gc.freeze()  # objects read at the start stay; the collector need not visit them again
+            group.create_task(work_while_leading(self._leadership, self.workers))
+            while True:
+                await self._reconcile(group)
+
+    async def _reconcile(self, group: asyncio.TaskGroup) -> None:
+        """Apply the next batch to the desired state and enqueue the jobs that follow.
+
+        A referenced object that is not watched yet is read first, such as a ConfigMap: no job runs
+        between the translation without it and the one with it.
+        """
+        batch = await self._watches.batch()
+        steps = [(batch, self._reconciler.translate(batch.inputs))]
+        referenced = self._reconciler.referenced
+        while (more := await self._watches.follow_references(referenced, group)) is not None:
+            steps.append((more, self._reconciler.translate(more.inputs)))
+        jobs = Jobs()
+        for step, delta in steps:
+            jobs.merge(self._reconciler.reconcile(step, delta))
+        self.workers.enqueue(jobs)
 
     def _readiness(self) -> tuple[int, str]:
-        if not self._is_synced:
-            return 503, "not everything was read yet\n" + "".join(f"{why}\n" for why in self._sources.problems)
-        if problems := self._sources.problems:
+        if not self.is_synced:
+            return 503, "not everything was read yet\n" + "".join(f"{why}\n" for why in self._watches.problems)
+        if problems := self._watches.problems:
             return 503, "".join(f"{why}\n" for why in problems)
-        absent = self._sources.absent
+        absent = self._watches.absent
         return 200, f"ok; not installed in this cluster: {', '.join(absent)}\n" if absent else "ok\n"
 
-    def _report(self, gateway: Key, reason: str, message: str) -> None:
-        """Say on a Gateway what a person should notice."""
-        self._recorder.record(self._sources.reference(gateway), "Warning", reason, message)
+
+def _translator(settings: Settings) -> Translator:
+    return Translator(
+        class_name=settings.class_name,
+        only_class=True,
+        addresses="load-balancer",
+        vcl_limit=USER_VCL_BYTES,
+        route_limit=ROUTE_BYTES,
+        tls_limit=TLS_BYTES,
+    )
+
+
+def _installation(settings: Settings) -> Installation:
+    return Installation(
+        image=settings.image,
+        image_pull_secrets=settings.image_pull_secrets,
+        chaperone_role=settings.chaperone_role,
+        log_level=settings.log_level.lower(),
+    )

@@ -1,4 +1,4 @@
-"""What an operator is told from outside, by environment variables."""
+"""The operator's settings, from environment variables."""
 
 import os
 import re

@@ -21,8 +21,10 @@ from varnish_gateway.emit import names
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 from varnish_gateway.operator import run
-from varnish_gateway.operator.observe.pods import Pod, Report
+from varnish_gateway.operator.observe.pods import GatewayPod
+from varnish_gateway.operator.plan.jobs import Job
 from varnish_gateway.operator.settings import Settings
+from varnish_gateway.operator.status.readiness import PodReport
 
 REST_SECONDS, PATIENCE_SECONDS = 30, 400
 """How long nothing happens before all is said to be at rest, and how long that is waited for."""
@@ -62,12 +64,12 @@ class Pods:
         self._chance = chance
         self._seconds = seconds
 
-    async def ask(self, pods: Iterable[Pod]) -> dict[str, Report | str]:
+    async def ask(self, pods: Iterable[GatewayPod]) -> dict[str, PodReport | str]:
         asked = list(pods)
         await asyncio.sleep(self._chance.random() * self._seconds)
         return {pod.name: self._answer(pod) for pod in asked}
 
-    def _answer(self, pod: Pod) -> Report | str:
+    def _answer(self, pod: GatewayPod) -> PodReport | str:
         namespace, name = pod.gateway.namespace, pod.gateway.name
         stored = self._store.documents.get(Key("ConfigMap", namespace, names.config_map(name)), {})
         data = stored.get("data", {})
@@ -75,7 +77,7 @@ class Pods:
             return "no answer"
         sealed = self._store.documents.get(Key("Secret", namespace, names.secret(name)), {}).get("data", {})
         routing = msgspec.json.decode(data[names.ROUTING], type=wire.Routing)
-        return Report(
+        return PodReport(
             vcl=content_hash(data[names.MAIN_VCL].encode()) if names.MAIN_VCL in data else None,
             tls=content_hash(b64decode(sealed[names.TLS])) if names.TLS in sealed else None,
             generation=stored["metadata"].get("annotations", {}).get(names.GENERATION),
@@ -86,7 +88,7 @@ class Pods:
 
 
 class SimulatedOperator:
-    """One operator, running. ``inside`` is the real one."""
+    """One operator, running: all of ``run.Operator`` but its servers, its election and its Events."""
 
     def __init__(
         self,
@@ -102,16 +104,10 @@ class SimulatedOperator:
         self.reading = SimulatedClient(store, chance, delays)
         self.writing = SimulatedClient(store, chance, delays, self.turn.holds)
         pods = Pods(store, chance, min(ANSWER_SECONDS, 10 * delays.request))
-        outside = run.Outside(self.reading, self.writing, pods, self.turn)  # type: ignore[arg-type]
-        self.inside = run.Operator(Settings(class_name=class_name), outside)
+        dependencies = run.Dependencies(self.reading, self.writing, pods, self.turn)  # type: ignore[arg-type]
+        self._operator = run.Operator(Settings(class_name=class_name), dependencies)
         self.name = f"operator of {class_name}"
-        self._task = asyncio.create_task(self._run())
-
-    async def _run(self) -> None:
-        """Run all of ``run.Operator.run`` but its servers and its Events."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.inside._sources.run())
-            group.create_task(self.inside._follow(group))
+        self._task = asyncio.create_task(self._operator.control())
 
     async def stop(self) -> None:
         """End it as a crash does."""
@@ -119,17 +115,19 @@ class SimulatedOperator:
         await asyncio.wait({self._task})
 
     @property
+    def unfinished(self) -> list[Job]:
+        """What is left to do, now or later; probes never end."""
+        return [job for job in self._operator.queue.unfinished if job.action != "probe"]
+
+    @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to do, now or later; pods are asked again and again."""
-        queue = self.inside._queue
-        jobs = (*queue._waiting, *queue._running, *queue._timers)
-        return self.inside._is_synced and all(job.what == "probe" for job in jobs)
+        return self._operator.is_synced and not self.unfinished
 
     @property
     def bugs(self) -> list[str]:
-        """What it met that is nobody's fault but ours."""
+        """Errors that only a bug of the operator explains."""
         crash = [repr(self._task.exception())] if self._task.done() and not self._task.cancelled() else []
-        return crash + [name for name in self.inside._workers.failures if not hasattr(errors, name)]
+        return crash + [name for name in self._operator.workers.failures if not hasattr(errors, name)]
 
 
 async def at_rest(store: Store, operators: Sequence[SimulatedOperator]) -> bool:

@@ -129,7 +129,7 @@ async def _rest(store: Store, operators: list[SimulatedOperator]) -> list[str]:
     """Let operators come to rest and end them; return what is wrong with them."""
     problems = []
     if not await at_rest(store, operators):
-        jobs = {one.name: list(one.inside._queue._timers) for one in operators if not one.is_idle}
+        jobs = {one.name: one.unfinished for one in operators if not one.is_idle}
         problems.append(f"there is no rest: {jobs}")
     problems += [f"{one.name} met a bug: {bug}" for one in operators for bug in one.bugs]
     for one in operators:

@@ -16,7 +16,7 @@ from varnish_gateway.dataplane.tls.expiry import Dated
 from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.operator.execute.queue import Queue
 from varnish_gateway.operator.leadership import AlwaysLeading
-from varnish_gateway.operator.metrics import Parts
+from varnish_gateway.operator.metrics import MetricSources
 from varnish_gateway.operator.metrics import page as operator_page
 
 ROOT = Path(__file__).parents[3]
@@ -51,15 +51,15 @@ def of_a_pod() -> str:
 
 
 def of_an_operator() -> str:
-    parts = Parts(
+    sources = MetricSources(
         kube=kube(),
         queue=Queue(),
-        reconciler=SimpleNamespace(plans={}, faults={}),
+        reconciler=SimpleNamespace(gateways={}, faults={}),
         writer=SimpleNamespace(counts={("Service", "apply"): 1}),
-        workers=SimpleNamespace(are_at_work=False, failures={"Conflict": 1}),
+        workers=SimpleNamespace(is_running=False, failures={"Conflict": 1}),
         leadership=AlwaysLeading(),
     )
-    return operator_page(parts)
+    return operator_page(sources)
 
 
 def written(text: str) -> dict[str, tuple[str, frozenset[str]]]:

@@ -1,33 +1,30 @@
-"""Keep our GatewayClass for as long as Gateways use it.
+"""Protect our GatewayClass while Gateways use it.
 
-In:   the class as it is stored, and whether it is in use.
-Out:  the finalizer of the Gateway API on it, or not: whoever deletes the class by mistake does
-      not take the traffic of its Gateways with it.
+In:   the class as observed, and whether it is in use.
+Out:  the finalizer of the Gateway API on it, or no finalizer. A user who deletes the class by
+      mistake doesn't interrupt the traffic of its Gateways.
 """
 
-from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.execute.writer import Writer
-from varnish_gateway.operator.observe.sources import Sources
+from varnish_gateway.operator.observe.state import ObservedState
 
 FINALIZER = "gateway-exists-finalizer.gateway.networking.k8s.io"
 
 
-class Finalizer:
-    def __init__(self, writer: Writer, sources: Sources) -> None:
+class FinalizerWriter:
+    def __init__(self, writer: Writer, observed: ObservedState) -> None:
         self._writer = writer
-        self._sources = sources
+        self._observed = observed
 
-    async def bring(self, key: Key, *, in_use: bool) -> None:
-        """Have the finalizer on the class, or not. A class that is going takes no new one."""
-        seen = self._sources.stated.get(key)
-        if seen is None or in_use == (FINALIZER in seen.finalizers) or (in_use and seen.is_ending):
+    async def ensure(self, *, in_use: bool) -> None:
+        """Set or remove the finalizer. A class that is being deleted accepts no new one."""
+        key = self._observed.class_key
+        observed = self._observed.inputs.get(key)
+        if observed is None or in_use == (FINALIZER in observed.finalizers) or (in_use and observed.is_deleting):
             return
-        document = {
-            "apiVersion": RESOURCES[key.kind].api_version,
-            "kind": key.kind,
-            # With the uid: a class that is gone meanwhile is not made anew.
-            "metadata": {"name": key.name, "uid": seen.obj.metadata.uid, "finalizers": [FINALIZER] if in_use else []},
-        }
+        # With the uid: an apply must not recreate a class that was deleted meanwhile.
+        metadata = {"name": key.name, "uid": observed.obj.metadata.uid, "finalizers": [FINALIZER] if in_use else []}
+        document = {"apiVersion": RESOURCES[key.kind].api_version, "kind": key.kind, "metadata": metadata}
         await self._writer.apply(document, manager=names.GATEWAY_MANAGER)

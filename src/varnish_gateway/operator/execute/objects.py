@@ -1,15 +1,13 @@
-"""Bring generated objects to what is wanted.
+"""Apply and delete generated objects.
 
-In:   ``want``: the manifests of a Gateway's objects; ``live``: what the API server holds.
-Out:  server-side applies and deletions, only where something is to do.
+In:   the desired manifests, and the objects as observed.
+Out:  server-side applies and deletions, only where desired and observed differ.
 
-Nothing is forced: fields that another manager holds are left to it until it lets go of them, and
-that is reported. An object of the same name that is not ours is never touched.
+Nothing is forced: a field that another manager holds is left to it until it lets go, and an
+Event says so. An object that we didn't apply is never changed, whatever its name and labels.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -18,187 +16,159 @@ from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests.compare import covers
-from varnish_gateway.operator.execute.field_conflicts import NOTHING, Yielded, held_by, without
+from varnish_gateway.operator.execute.events import Warnings
+from varnish_gateway.operator.execute.field_conflicts import LeftFields, conflict_in, held_by, without
 from varnish_gateway.operator.execute.replicas import with_replicas_held
 from varnish_gateway.operator.execute.writer import Writer
-from varnish_gateway.operator.observe.owned import LiveObject, decoder_of, hidden
-from varnish_gateway.operator.observe.sources import Sources
+from varnish_gateway.operator.observe.owned import OwnedObject, owned_decoder, with_hashed_data
+from varnish_gateway.operator.observe.watches import Watches
+from varnish_gateway.operator.plan.objects import DesiredObjects, Manifest
+from varnish_gateway.operator.plan.results import JobResult
 
-Manifest = Mapping[str, Any]
 NOT_LISTED = ("apiVersion", "kind")
-"""What the API server leaves out of the objects in a list."""
-Report = Callable[[Key, str, str], None]
-"""Called with a Gateway, the reason of an Event, and a message."""
+"""Fields that the API server leaves out of the objects in a list."""
 
 
-class Objects:
-    """``add_surplus`` is called with an object that was perhaps just made, and is not wanted any more."""
-
-    def __init__(self, writer: Writer, sources: Sources, report: Report, add_surplus: Callable[[Key], None]) -> None:
+class ObjectWriter:
+    def __init__(self, writer: Writer, watches: Watches, desired: DesiredObjects, warnings: Warnings) -> None:
         self._writer = writer
-        self._sources = sources
-        self._report = report
-        self._add_surplus = add_surplus
-        self._wanted: dict[Key, Manifest] = {}
-        self._gateway: dict[Key, Key] = {}
-        self._by_gateway: dict[Key, set[Key]] = {}
-        self._yielded: dict[Key, Yielded] = {}
-        self._settled: dict[Key, tuple[Manifest, str]] = {}  # what was found right, and in which version
-        # Each lock is there for as long as somebody holds it or waits for it.
-        self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+        self._watches = watches
+        self._observed = watches.observed
+        self._desired = desired
+        self._warnings = warnings
+        self._left: dict[Key, LeftFields] = {}
+        self._verified: dict[Key, tuple[Manifest, str]] = {}  # what was found right, and in which version
+        self.locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
-    def want(self, gateway: Key, changed: Mapping[Key, Manifest | None]) -> None:
-        """Take in changed manifests of a Gateway; None is an object that is not wanted any more."""
-        keys = self._by_gateway.setdefault(gateway, set())
-        for key, manifest in changed.items():
-            self._forget(key)
-            if manifest is None:
-                keys.discard(key)
-            else:
-                keys.add(key)
-                self._wanted[key] = manifest
-                self._gateway[key] = gateway
-
-    def drop(self, gateway: Key) -> None:
-        """Want nothing of a Gateway any more."""
-        for key in self._by_gateway.pop(gateway, ()):
-            self._forget(key)
-
-    def _forget(self, key: Key) -> None:
-        for about in (self._wanted, self._gateway, self._yielded, self._settled):
-            about.pop(key, None)
-
-    def gateway_of(self, key: Key) -> Key | None:
-        return self._gateway.get(key)
-
-    def keys(self) -> Iterable[Key]:
-        return self._wanted.keys()
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._wanted
-
-    async def bring(self, key: Key) -> None:
-        """Have the object as it is wanted."""
-        lock = self._locks.setdefault(key, asyncio.Lock())
+    async def ensure(self, key: Key, result: JobResult) -> None:
+        """Apply the desired manifest where the object differs from it. Two jobs may need the same object."""
+        lock = self.locks.setdefault(key, asyncio.Lock())
         async with lock:
-            if key not in self._wanted:
+            manifest = self._desired.get(key)
+            if manifest is None:
                 return
-            try:
-                await self._bring(key)
-            finally:
-                if key not in self._wanted:
-                    self._add_surplus(key)
+            result.touched.add(key)
+            await self._ensure(key, manifest, result)
 
-    async def _bring(self, key: Key) -> None:
-        manifest = self._wanted[key]
-        live = self._sources.live.get(key)
-        if live is not None and self._settled.get(key) == (manifest, live.version):
+    async def delete(self, key: Key) -> None:
+        """Delete an object that is no longer desired."""
+        self._forget(key)
+        owned = self._observed.owned.get(key)
+        if owned is not None and not owned.is_deleting:
+            await self._writer.delete(key, owned.uid, owned.version)
+
+    def prune(self) -> None:
+        """Forget objects that are no longer desired."""
+        for key in [key for key in (*self._left, *self._verified) if key not in self._desired]:
+            self._forget(key)
+
+    async def _ensure(self, key: Key, manifest: Manifest, result: JobResult) -> None:
+        owned = self._observed.owned.get(key)
+        if owned is not None and self._verified.get(key) == (manifest, owned.version):
             return
-        if live is None:
-            live = await self._look(key)  # it may exist without our labels
-        if live is not None and not await self._may_be_applied(key, live, manifest):
-            if key not in self._sources.live:
-                raise errors.Conflict(f"{key} is on its way out, and nobody will tell us of its end")
+        if owned is None:
+            owned = await self._read(key)  # it may exist without our labels
+        if owned is not None and not await self._may_be_applied(key, owned, manifest):
+            if key not in self._observed.owned:
+                raise errors.Conflict(f"{key} is being deleted, and no watch of ours reports the end of that")
             return
-        wanted = self._without_yielded(key, manifest, live)
-        if live is not None:
-            wanted = with_replicas_held(wanted, live)
-        if live is None or not _is_as_wanted(live, wanted):
-            await self._bring_role(manifest)
-            live = await self._apply(key, wanted)
-        if self._wanted.get(key) is manifest:
-            self._settled[key] = (manifest, live.version)
+        applicable = self._without_left(key, manifest, owned)
+        if owned is not None:
+            applicable = with_replicas_held(applicable, owned)
+        if owned is None or not _matches(owned, applicable):
+            await self._ensure_role(manifest, result)
+            owned = await self._apply(key, manifest, applicable)
+        if self._desired.get(key) is manifest:
+            self._verified[key] = (manifest, owned.version)
 
-    def _without_yielded(self, key: Key, manifest: Manifest, live: LiveObject | None) -> Manifest:
-        """Return what others leave to us. Once they hold something else, all of it is worth another try."""
-        yielded = self._yielded.get(key)
-        if yielded is None:
+    def _without_left(self, key: Key, manifest: Manifest, owned: OwnedObject | None) -> Manifest:
+        """Return the manifest without fields left to other managers. Once those hold other fields, try all again."""
+        left = self._left.get(key)
+        if left is None:
             return manifest
-        if live is None or held_by(yielded.managers, live.document) != yielded.held:
-            del self._yielded[key]
+        if left.manifest is not manifest or owned is None or held_by(left.managers, owned.document) != left.held:
+            del self._left[key]
             return manifest
-        return without(manifest, yielded.fields)
+        return without(manifest, left.fields)
 
-    async def _bring_role(self, manifest: Manifest) -> None:
-        """Have the Role of a RoleBinding first: the API server takes no binding of one that does not exist."""
+    async def _ensure_role(self, manifest: Manifest, result: JobResult) -> None:
+        """Apply the Role of a RoleBinding first: the API server rejects a binding to a missing Role."""
         ref = manifest.get("roleRef", {})
         if ref.get("kind") == "Role":
-            await self.bring(Key("Role", manifest["metadata"]["namespace"], ref["name"]))
+            await self.ensure(Key("Role", manifest["metadata"]["namespace"], ref["name"]), result)
 
-    async def remove(self, key: Key) -> None:
-        """Delete an object of ours that nobody wants any more."""
-        live = self._sources.live.get(key)
-        if live is not None and not live.is_ending:
-            await self._writer.delete(key, live.uid, live.version)
-
-    async def _look(self, key: Key) -> LiveObject | None:
-        """Read an object that is not among those that we watch; should it belong there, it is from now on."""
-        with self._sources.awaiting(key):
+    async def _read(self, key: Key) -> OwnedObject | None:
+        """Read an object that the watches don't report."""
+        with self._watches.writing(key):
             text = await self._writer.get(key)
             if text is None:
                 return None
-            live = decoder_of(key.kind)(text)
-            self._sources.answered(key, live)
-        return live
+            owned = owned_decoder(key.kind)(text)
+            self._watches.record_owned(key, owned)
+        return owned
 
-    async def _may_be_applied(self, key: Key, live: LiveObject, manifest: Manifest) -> bool:
-        """Whether the live object is this Gateway's; what a former one of its name left has to go first."""
-        check_ours(key, live)
+    async def _may_be_applied(self, key: Key, owned: OwnedObject, manifest: Manifest) -> bool:
+        """Whether the object is this Gateway's. One of an earlier Gateway of the same name is deleted first."""
+        check_ours(key, owned)
         owner = next((ref["uid"] for ref in manifest["metadata"].get("ownerReferences", ())), "")
-        is_of_another = live.owner != owner and bool(live.owner)
-        if (is_of_another or _is_bound_otherwise(live, manifest)) and not live.is_ending:
-            await self._writer.delete(key, live.uid, live.version)
+        has_other_owner = owned.owner != owner and bool(owned.owner)
+        if (has_other_owner or _has_other_role(owned, manifest)) and not owned.is_deleting:
+            await self._writer.delete(key, owned.uid, owned.version)
             return False
-        return not live.is_ending  # its end is seen, and then it is created anew
+        return not owned.is_deleting  # the watch reports its deletion, and then it is recreated
 
-    async def _apply(self, key: Key, manifest: Manifest) -> LiveObject:
-        with self._sources.awaiting(key):
+    async def _apply(self, key: Key, manifest: Manifest, applicable: Manifest) -> OwnedObject:
+        with self._watches.writing(key):
             try:
-                answer = await self._writer.apply(manifest, manager=names.GATEWAY_MANAGER)
+                answer = await self._writer.apply(applicable, manager=names.GATEWAY_MANAGER)
             except errors.FieldConflict as conflict:
-                answer = await self._yield(key, manifest, conflict)
-            live = decoder_of(key.kind)(answer)
-            self._sources.answered(key, live)
-        return live
+                answer = await self._apply_rest(key, manifest, applicable, conflict)
+            owned = owned_decoder(key.kind)(answer)
+            self._watches.record_owned(key, owned)
+        return owned
 
-    async def _yield(self, key: Key, manifest: Manifest, conflict: errors.FieldConflict) -> bytes:
-        """Leave to others what they hold, and apply the rest. Half a Secret is of no use."""
+    async def _apply_rest(
+        self, key: Key, manifest: Manifest, applicable: Manifest, conflict: errors.FieldConflict
+    ) -> bytes:
+        """Leave the fields in conflict to their managers, and apply the rest. Half a Secret is useless."""
         if any(field.startswith(".data") for field in conflict.fields):
-            held = f"{key}: {', '.join(conflict.fields)} is held by {', '.join(conflict.managers)}"
-            message = f"{held}; delete the {key.kind}, and it is made anew at once"
-            raise errors.FieldConflict(message, managers=conflict.managers, fields=conflict.fields) from conflict
-        before = self._yielded.get(key, NOTHING)
-        fields = tuple(dict.fromkeys((*before.fields, *conflict.fields)))
-        managers = tuple(dict.fromkeys((*before.managers, *conflict.managers)))
-        answer = await self._writer.apply(without(manifest, fields), manager=names.GATEWAY_MANAGER)
-        if (gateway := self._gateway.get(key)) is None:  # it is not wanted any more
+            raise conflict_in(key, conflict) from conflict
+        known = self._left.get(key)
+        fields = tuple(dict.fromkeys((*(known.fields if known else ()), *conflict.fields)))
+        managers = tuple(dict.fromkeys((*(known.managers if known else ()), *conflict.managers)))
+        answer = await self._writer.apply(without(applicable, fields), manager=names.GATEWAY_MANAGER)
+        if (gateway := self._desired.gateway_of(key)) is None:  # it is no longer desired
             return answer
-        yielded = Yielded(fields, managers, held_by(managers, msgspec.json.decode(answer)))
-        if not yielded.held:
-            raise errors.Conflict(f"{key} is another one by now, and they hold nothing of it")
-        self._yielded[key] = yielded
+        left = LeftFields(manifest, fields, managers, held_by(managers, msgspec.json.decode(answer)))
+        if not left.held:
+            raise errors.Conflict(f"{key} was recreated, and {', '.join(managers)} holds nothing of it any more")
+        self._left[key] = left
         holders = ", ".join(conflict.managers) or "another manager"
         message = f"{key}: {', '.join(conflict.fields)} is left to {holders}, which holds it"
-        self._report(gateway, "FieldConflict", message)
+        self._warnings.publish(gateway, "FieldConflict", message)
         return answer
 
+    def _forget(self, key: Key) -> None:
+        self._left.pop(key, None)
+        self._verified.pop(key, None)
 
-def check_ours(key: Key, live: LiveObject) -> None:
-    """Raise unless we made the object: one of somebody else is never touched, whatever its labels say."""
-    if not live.is_ours:
+
+def check_ours(key: Key, owned: OwnedObject) -> None:
+    """Raise unless we applied the object."""
+    if not owned.is_applied_by_us:
         raise errors.NotOurs(
             f"{key} exists and is not managed by Varnish Gateway; remove it, or give the Gateway another name"
         )
 
 
-def _is_bound_otherwise(live: LiveObject, manifest: Manifest) -> bool:
-    """Whether a RoleBinding is of another Role, which can't be changed."""
-    return bool(manifest["kind"] == "RoleBinding" and live.document["roleRef"] != manifest["roleRef"])
+def _has_other_role(owned: OwnedObject, manifest: Manifest) -> bool:
+    """Whether a RoleBinding refers to another Role, which can't be changed."""
+    return bool(manifest["kind"] == "RoleBinding" and owned.document["roleRef"] != manifest["roleRef"])
 
 
-def _is_as_wanted(live: LiveObject, manifest: Manifest) -> bool:
-    document = live.document
+def _matches(owned: OwnedObject, manifest: Manifest) -> bool:
+    document = owned.document
     stored = document["metadata"].get("annotations", {}).get(names.APPLIED_HASH)
-    wanted = hidden(manifest) if manifest["kind"] == "Secret" else manifest
-    content = {name: value for name, value in wanted.items() if name not in NOT_LISTED}
+    comparable = with_hashed_data(manifest) if manifest["kind"] == "Secret" else manifest
+    content = {name: value for name, value in comparable.items() if name not in NOT_LISTED}
     return bool(stored == manifest["metadata"]["annotations"][names.APPLIED_HASH] and covers(document, content))

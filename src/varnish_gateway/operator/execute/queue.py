@@ -1,8 +1,8 @@
-"""Jobs that wait to be done: each at most once, the most urgent first.
+"""Jobs that wait to run: each at most once, the most urgent first.
 
-In:   jobs, by ``add``, as often as something happens that concerns them.
-Out:  jobs, by ``take``. A job that is added while it is being done is handed out once more
-      afterwards, so that whoever does it always sees the newest state.
+In:   jobs, by ``add``, whenever something changes that concerns them.
+Out:  jobs, by ``take``. A job that is added while it runs is handed out once more afterwards, so
+      that its executor always works with the newest state.
 """
 
 import asyncio
@@ -16,7 +16,10 @@ Job = TypeVar("Job", bound=Hashable)
 
 
 class Queue(Generic[Job]):
+    """A closed queue drops what is added; it starts closed."""
+
     def __init__(self) -> None:
+        self._is_open = False
         self._heap: list[tuple[int, int, Job]] = []
         self._order = itertools.count()
         self._waiting: set[Job] = set()
@@ -26,21 +29,23 @@ class Queue(Generic[Job]):
         self._takers: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
-        """Return how many jobs wait, without those for later."""
+        """Return how many jobs wait, without delayed ones."""
         return len(self._waiting) + len(self._again)
 
     @property
-    def later(self) -> int:
-        """How many jobs are for later."""
+    def delayed(self) -> int:
+        """How many jobs wait for their delay to pass."""
         return len(self._timers)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is being done; what is for later does not count."""
+        """Whether nothing waits and nothing runs, apart from delayed jobs."""
         return not self._waiting and not self._running
 
     def add(self, job: Job, urgency: int, *, delay: float = 0.0) -> None:
-        """Have the job done, soon or after ``delay`` seconds; a smaller urgency number goes first."""
+        """Run a job soon, or after ``delay`` seconds; a smaller urgency number goes first."""
+        if not self._is_open:
+            return
         timer = self._timers.get(job)
         loop = asyncio.get_running_loop()
         if delay > 0:
@@ -69,7 +74,7 @@ class Queue(Generic[Job]):
                 await taker
             except asyncio.CancelledError:
                 if taker.done() and not taker.cancelled():
-                    self._wake_one()  # the call was for us; somebody else may answer it
+                    self._wake_one()  # it was our turn; wake the next taker
                 raise
         _, _, job = heapq.heappop(self._heap)
         self._waiting.discard(job)
@@ -77,13 +82,23 @@ class Queue(Generic[Job]):
         return job
 
     def done(self, job: Job) -> None:
-        """Say that a job that was taken is over, well or not."""
+        """Finish a job that was taken, whether it succeeded or not."""
         self._running.discard(job)
         if (urgency := self._again.pop(job, None)) is not None:
             self.add(job, urgency)
 
-    def clear(self) -> None:
-        """Forget everything that waits or is for later."""
+    @property
+    def unfinished(self) -> set[Job]:
+        """Every job that waits, runs or is delayed."""
+        return {*self._waiting, *self._running, *self._timers}
+
+    def open(self) -> None:
+        """Accept jobs."""
+        self._is_open = True
+
+    def close(self) -> None:
+        """Drop every job that waits or is delayed, and accept no more."""
+        self._is_open = False
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

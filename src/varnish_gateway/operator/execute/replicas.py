@@ -1,8 +1,8 @@
 """Hand the number of pods over to an autoscaler.
 
-In:   the manifest of a Deployment that leaves the number to others, and the Deployment as it is stored.
-Out:  the manifest with the stored number for as long as nobody but us holds it: a field that
-      nobody holds falls back to its default, and all pods but one would go.
+In:   the manifest of a Deployment that leaves the number to others, and the stored Deployment.
+Out:  the manifest with the stored number while we are its only manager: a field without a manager
+      falls back to its default, and all pods but one would be deleted.
 Pure.
 """
 
@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from varnish_gateway.emit import names
-from varnish_gateway.operator.observe.owned import LiveObject
+from varnish_gateway.operator.observe.owned import OwnedObject
 
 
-def with_replicas_held(manifest: Mapping[str, Any], live: LiveObject) -> Mapping[str, Any]:
-    """Return the manifest with the number of pods, where that is still ours; anything else as it is."""
+def with_replicas_held(manifest: Mapping[str, Any], owned: OwnedObject) -> Mapping[str, Any]:
+    """Return the manifest with the stored number of pods if we still hold that field."""
     if manifest["kind"] != "Deployment" or "replicas" in manifest["spec"]:
         return manifest
-    stored = live.document
+    stored = owned.document
     if not any(_holds_replicas(entry) for entry in stored["metadata"].get("managedFields", ())):
         return manifest
     return {**manifest, "spec": {**manifest["spec"], "replicas": stored["spec"]["replicas"]}}

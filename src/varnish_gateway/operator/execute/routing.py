@@ -1,16 +1,16 @@
-"""Bring a Gateway's ConfigMaps to what is wanted: routing shards, their index, main.vcl.
+"""Write a Gateway's ConfigMaps: routing shards, their index, main.vcl.
 
-In:   the Plan of a Gateway.
-Out:  server-side applies, only of what differs, in the order that readers rely on: what pods
-      need to read it, shards, the index with shard 0, and then main.vcl with the generation.
-      So whoever sees a generation has its listeners.
+In:   the desired state of a Gateway.
+Out:  server-side applies of what differs, in the order that readers rely on: permissions of the
+      pods, further shards, the index with shard 0, and then main.vcl with the generation. A
+      reader that sees generation N also has its listeners.
 
-Routing belongs to the HTTPRoute controller and main.vcl to the Gateway controller: each applies
-its own keys under its own name.
+The HTTPRoute controller owns routing and the Gateway controller owns main.vcl: each applies its
+own keys under its own field manager.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from msgspec import structs
@@ -19,78 +19,76 @@ from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape
-from varnish_gateway.operator.execute.objects import Objects, check_ours
+from varnish_gateway.operator.execute.field_conflicts import conflict_in
+from varnish_gateway.operator.execute.objects import ObjectWriter, check_ours
 from varnish_gateway.operator.execute.writer import Writer
-from varnish_gateway.operator.observe.owned import LiveMap, decode_map, decode_shard
-from varnish_gateway.operator.observe.sources import Sources
-from varnish_gateway.operator.plan.gateway import Plan, Shard
+from varnish_gateway.operator.observe.owned import OwnedConfigMap, decode_config_map, decode_shard
+from varnish_gateway.operator.observe.watches import Watches
+from varnish_gateway.operator.plan.gateway import DesiredGateway, RoutingWrite
+from varnish_gateway.operator.plan.results import JobResult
+from varnish_gateway.operator.plan.routing import Shard
 
 AT_ONCE = 16
 
 
-class Routing:
-    """``surplus`` is called with each ConfigMap that has no shard any more."""
-
-    def __init__(self, writer: Writer, sources: Sources, objects: Objects, surplus: Callable[[Key], None]) -> None:
+class RoutingWriter:
+    def __init__(self, writer: Writer, watches: Watches, objects: ObjectWriter) -> None:
         self._writer = writer
-        self._sources = sources
+        self._watches = watches
+        self._observed = watches.observed
         self._objects = objects
-        self._surplus = surplus
         self._at_once = asyncio.Semaphore(AT_ONCE)
 
-    async def bring(self, plan: Plan) -> None:
-        """Have the ConfigMaps as they are wanted. Changes that come meanwhile need another call."""
-        shape = plan.shape
-        if shape is None or (plan.objects is None and _key(shape, 0) not in self._sources.live):
-            return  # a class at fault stops nothing that is in force, and begins nothing
-        while plan.unread:  # objects may be made anew meanwhile
-            await self._make_readable(plan.unread.pop(), plan, shape)
-        doubted, plan.doubted = plan.doubted, set()
+    async def ensure(self, gateway: DesiredGateway, result: JobResult) -> None:
+        """Write ConfigMaps that differ from the desired ones. Changes that arrive meanwhile need another call."""
+        shape = gateway.shape
+        if shape is None or (gateway.objects is None and _key(shape, 0) not in self._observed.owned):
+            return  # an invalid class starts nothing, and stops nothing that runs
+        while gateway.pending_access:  # objects may be rebuilt meanwhile
+            await self._ensure_access(gateway.pending_access.pop(), gateway, shape, result)
+        write = gateway.begin_write(gateway.shape or shape)
         try:
-            await self._bring_maps(plan, plan.shape or shape, doubted)  # the newest: doubts are about that one
+            await self._write(gateway, write, result)
         except BaseException:
-            plan.doubted |= doubted
+            gateway.abort_write(write)
             raise
 
-    async def _make_readable(self, key: Key, plan: Plan, shape: GatewayShape) -> None:
-        """Bring about one thing that pods need. Endpoints that can't be had are the loss of their routes alone."""
+    async def _ensure_access(self, key: Key, gateway: DesiredGateway, shape: GatewayShape, result: JobResult) -> None:
+        """Apply an object that pods need. Endpoints that pods may not read affect only their routes."""
         try:
-            await self._objects.bring(key)
+            await self._objects.ensure(key, result)
         except (errors.ApiRefused, errors.NotOurs):
             if key.name != names.endpoints_binding(shape.namespace, shape.name):
-                plan.unread.add(key)
+                gateway.pending_access.add(key)
                 raise
         except BaseException:
-            plan.unread.add(key)
+            gateway.pending_access.add(key)
             raise
 
-    async def _bring_maps(self, plan: Plan, shape: GatewayShape, doubted: set[int]) -> None:
-        first, hashes, index, fresh, head = plan.shards[0], plan.hashes, plan.index(), plan.recent.take(), plan.head
-        vcl, generation = plan.vcl, plan.gateway.metadata.generation
-        wanted = [(number, plan.shards[number]) for number in sorted(doubted) if number and number in plan.shards]
-        beside = [(number, shard) for number, shard in wanted if not self._has_shard(shape, number, shard.hash, head)]
-        await _together([self._apply_shard(shape, number, shard) for number, shard in beside])
+    async def _write(self, gateway: DesiredGateway, write: RoutingWrite, result: JobResult) -> None:
+        shape, routing = write.shape, gateway.routing
+        differing = [(number, shard) for number, shard in write.dirty if not self._has_shard(write, number, shard)]
+        result.touched.update(_key(shape, number) for number, _ in (*differing, (0, write.first)))
+        await _together([self._apply_shard(shape, number, shard) for number, shard in differing])
         main = await self._stored(_key(shape, 0))
         if main is not None:
-            plan.surplus.update(range(len(hashes), main.shards))  # also what another operator needed
-        if main is None or (main.routing, main.index) != (first.hash, index):
-            main = await self._apply(manifests.routing_map(shape, first.text, index, fresh), names.ROUTE_MANAGER)
-        plan.recent.written(hashes)
-        await self._bring_vcl(shape, main, vcl if vcl is not None else main.vcl, generation)
-        gone = {number for number in plan.surplus if number >= len(hashes)}
-        plan.surplus -= gone
-        for number in gone:
-            self._surplus(_key(shape, number))
+            routing.surplus.update(range(len(write.hashes), main.shards))  # also shards of another operator
+        if main is None or (main.routing, main.index) != (write.first.hash, write.index):
+            document = manifests.routing_map(shape, write.first.text, write.index, write.patches)
+            main = await self._apply(document, names.ROUTE_MANAGER)
+        routing.on_index_written(write.hashes)
+        await self.ensure_vcl(shape, main, write.vcl if write.vcl is not None else main.vcl, write.generation)
+        result.touched.update(routing.drain_surplus(len(write.hashes)))
 
-    async def _bring_vcl(self, shape: GatewayShape, main: LiveMap, vcl: str | None, generation: int) -> None:
+    async def ensure_vcl(self, shape: GatewayShape, main: OwnedConfigMap, vcl: str | None, generation: int) -> None:
         """Apply main.vcl and the generation."""
-        wanted = (vcl, str(generation), manifests.head_hash(shape), shape.uid)
-        if vcl is None or (main.vcl, main.generation, main.head, main.owner) == wanted:
+        desired = (vcl, str(generation), manifests.head_hash(shape), shape.uid)
+        if vcl is None or (main.vcl, main.generation, main.head, main.owner) == desired:
             return
         manifest = manifests.config_map(shape, vcl, generation)
-        manifest["metadata"]["uid"] = main.uid  # one that is gone meanwhile is not made anew, without its routing
-        live = await self._apply(manifest, names.GATEWAY_MANAGER)
-        if (live.routing, live.index) != (main.routing, main.index):
+        manifest["metadata"]["uid"] = main.uid  # the apply must not recreate a deleted one without its routing
+        stored = await self._apply(manifest, names.GATEWAY_MANAGER)
+        if (stored.routing, stored.index) != (main.routing, main.index):
             raise errors.Conflict("another operator wrote routing between two writes of ours")
 
     async def _apply_shard(self, shape: GatewayShape, number: int, shard: Shard) -> None:
@@ -99,37 +97,33 @@ class Routing:
             manifest = manifests.shard_map(shape, number, shard.text)
             await self._apply(manifest, names.ROUTE_MANAGER, routing=shard.hash)
 
-    async def _apply(self, manifest: Mapping[str, Any], manager: str, routing: str | None = None) -> LiveMap:
-        """Apply a part of a ConfigMap, or the whole of one with the hash of its routing: that is not sent back."""
+    async def _apply(self, manifest: Mapping[str, Any], manager: str, routing: str | None = None) -> OwnedConfigMap:
+        """Apply a ConfigMap. With the hash of its routing, the API server does not send that back."""
         metadata = manifest["metadata"]
         key = Key("ConfigMap", metadata["namespace"], metadata["name"])
         try:
-            with self._sources.awaiting(key):
+            with self._watches.writing(key):
                 answer = await self._writer.apply(manifest, manager=manager, metadata_only=routing is not None)
-                live = decode_map(answer) if routing is None else decode_shard(answer, routing)
-                self._sources.answered(key, live)
+                stored = decode_config_map(answer) if routing is None else decode_shard(answer, routing)
+                self._watches.record_owned(key, stored)
         except errors.FieldConflict as conflict:
-            held = f"{key}: {', '.join(conflict.fields)} is held by {', '.join(conflict.managers)}"
-            remedy = "delete the ConfigMap, and it is made anew at once"
-            raise errors.FieldConflict(
-                f"{held}; {remedy}", managers=conflict.managers, fields=conflict.fields
-            ) from conflict
-        return live if self._sources.is_watched(live) else structs.replace(live, head="")  # a label is missing
+            raise conflict_in(key, conflict) from conflict
+        return stored if self._observed.has_our_labels(stored) else structs.replace(stored, head="")
 
-    async def _stored(self, key: Key) -> LiveMap | None:
+    async def _stored(self, key: Key) -> OwnedConfigMap | None:
         """Return a ConfigMap as it is stored; raise if it is not ours."""
-        live = self._sources.live.get(key)
-        if live is None:
+        owned = self._observed.owned.get(key)
+        if owned is None:
             text = await self._writer.get(key)
             if text is None:
                 return None
-            live = structs.replace(decode_map(text), head="")  # it is not among ours: a label is missing
-        check_ours(key, live)
-        return live if isinstance(live, LiveMap) else None
+            owned = structs.replace(decode_config_map(text), head="")  # the watches don't report it: a label is missing
+        check_ours(key, owned)
+        return owned if isinstance(owned, OwnedConfigMap) else None
 
-    def _has_shard(self, shape: GatewayShape, number: int, routing: str, head: str) -> bool:
-        live = self._sources.live.get(_key(shape, number))
-        return isinstance(live, LiveMap) and (live.routing, live.head) == (routing, head)
+    def _has_shard(self, write: RoutingWrite, number: int, shard: Shard) -> bool:
+        owned = self._observed.owned.get(_key(write.shape, number))
+        return isinstance(owned, OwnedConfigMap) and (owned.routing, owned.head) == (shard.hash, write.head)
 
 
 def _key(shape: GatewayShape, number: int) -> Key:
@@ -137,9 +131,9 @@ def _key(shape: GatewayShape, number: int) -> Key:
 
 
 async def _together(writes: list[Coroutine[None, None, None]]) -> None:
-    """Await them all, also when one fails: one that went on by itself would undo what is written after it.
+    """Await all writes, even if one fails: a write left running could overwrite a later one.
 
-    One alone, as nearly always, needs no task of its own.
+    A single write, the usual case, needs no task of its own.
     """
     if len(writes) == 1:
         await writes[0]

@@ -1,130 +1,147 @@
-"""Those who do the jobs, as long as this operator leads.
+"""Run the jobs of the queue while this operator leads.
 
 In:   the queue.
-Out:  jobs done. One that fails is tried again, later and later; what a person has to correct
-      is said on the Gateway and tried again when something about it changes, or after minutes.
-      A bug of ours that one job meets is logged, and ends no other job. Nothing that is written
-      waits for pods that are being asked.
+Out:  jobs run, and their results in the Reconciler, whose next jobs go to the queue. A failed job
+      is retried with growing delays; an error that a user has to correct becomes an Event on the
+      Gateway. A bug that one job hits is logged and stops no other job.
+
+Probes run outside the writer pool with their own concurrency limit: an unresponsive pod never
+delays a write.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from varnish_gateway import errors
-from varnish_gateway.operator.execute.objects import Report
+from varnish_gateway.operator.execute.events import Warnings
 from varnish_gateway.operator.execute.queue import Queue
-from varnish_gateway.operator.plan.jobs import Job
+from varnish_gateway.operator.execute.retries import LAST_REJECTED_SECONDS, Retries
+from varnish_gateway.operator.plan.jobs import Job, Jobs
 from varnish_gateway.operator.plan.reconciler import Reconciler
+from varnish_gateway.operator.plan.results import JobResult
 
 AT_ONCE = 16
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.1, 5.0
-STALE_SECONDS = 0.02
-"""Somebody else wrote first and their change is on its way to us, or a Role that was just made is to the authorizer.
-What is not found is gone, as we are about to hear, or the API server starts and does not know its kind yet."""
-SOON = (errors.Conflict, errors.NotFound)
-SOON_ATTEMPTS = 10
-LAST_REFUSED_SECONDS = 60.0
-"""For what a person has to correct, the delay grows up to that; for bugs of ours it is that."""
 NOT_LEADING_SECONDS = 1.0
-FORBIDDEN_ATTEMPTS = 5
-"""An API server that has just started allows nothing for a moment: nobody need hear of it."""
-
-REFUSALS = (errors.Invalid, errors.Forbidden, errors.FieldConflict, errors.NotOurs)
-"""What a person has to correct."""
 
 log = logging.getLogger(__name__)
 
 
+class RunsJobs(Protocol):
+    """Executor, or what a test has in its place."""
+
+    def begin(self) -> None:
+        """Prepare for leading."""
+
+    async def run(self, job: Job, result: JobResult) -> None:
+        """Run one job."""
+
+
 class Workers:
-    def __init__(self, queue: Queue[Job], reconciler: Reconciler, report: Report) -> None:
+    """``failures`` are counted by the name of the error."""
+
+    def __init__(self, queue: Queue[Job], reconciler: Reconciler, executor: RunsJobs, warnings: Warnings) -> None:
         self._queue = queue
         self._reconciler = reconciler
-        self._report = report
-        self._attempts: Counter[Job] = Counter()
+        self._executor = executor
+        self._warnings = warnings
+        self._retries = Retries()
         self.failures: Counter[str] = Counter()
-        self.are_at_work = False
+        self.is_running = False
+
+    def enqueue(self, jobs: Jobs) -> None:
+        """Add jobs to the queue. A standby drops them: an operator that starts to lead compares everything."""
+        for job, delay in jobs.items():
+            self._queue.add(job, job.urgency, delay=delay)
 
     async def run(self) -> None:
-        """Work until cancelled; what is being done then is broken off."""
-        self.are_at_work = True
+        """Compare everything, then run jobs until cancelled; a cancelled job stops where it is."""
+        self._executor.begin()
+        self._queue.open()
+        self.enqueue(self._reconciler.resync())
+        self.is_running = True
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(AT_ONCE):
                     group.create_task(self._work(group))
         finally:
-            self.are_at_work = False
+            self.is_running = False
+            self._queue.close()
 
     async def _work(self, group: asyncio.TaskGroup) -> NoReturn:
         while True:
             job = await self._queue.take()
-            if job.what == "probe":
-                self._begin(job, group)
+            if job.action == "probe":
+                self._start(job, group)
                 continue
             try:
-                await self._see_to(job)
+                await self._run_fenced(job)
             finally:
                 self._queue.done(job)
 
-    def _begin(self, job: Job, group: asyncio.TaskGroup) -> None:
-        """Leave a job to itself. Pods may take their time; whoever asks them bounds how many are asked at once."""
-        task = group.create_task(self._see_to(job))
-        task.add_done_callback(lambda _: self._queue.done(job))  # also if it never began
+    def _start(self, job: Job, group: asyncio.TaskGroup) -> None:
+        """Run a job in a task of its own; Chaperones limits how many pods are asked at once."""
+        task = group.create_task(self._run_fenced(job))
+        task.add_done_callback(lambda _: self._queue.done(job))  # even if it never started
 
-    async def _see_to(self, job: Job) -> None:
+    async def _run_fenced(self, job: Job) -> None:
         try:
-            await self._do(job)
+            await self._run(job)
         except Exception as error:  # noqa: BLE001 - logged with its traceback
-            self._stumbled(job, error)
+            self._on_bug(job, error)
 
-    async def _do(self, job: Job) -> None:
+    async def _run(self, job: Job) -> None:
+        result = JobResult()
         try:
-            await self._reconciler.do(job)
-        except errors.NotLeading:  # whoever leads does it; if it is us again, we do
-            self._queue.add(job, job.urgency, delay=NOT_LEADING_SECONDS)
+            await self._executor.run(job, result)
+        except errors.NotLeading:  # the leader runs it; that may be this operator again
+            self._retry(job, NOT_LEADING_SECONDS)
         except errors.GatewayError as error:
-            self._failed(job, error)
+            self._on_failure(job, error)
         else:
-            self._succeeded(job)
+            self._on_success(job)
+        finally:
+            self.enqueue(self._reconciler.on_result(job, result))
 
-    def _stumbled(self, job: Job, bug: Exception) -> None:
-        """Leave a job that met a bug of ours for later: the Gateways of others must not wait for its correction."""
-        self.failures[type(bug).__name__] += 1
-        log.error("a bug ended %s of %s, next attempt in %g s", job.what, job.key, LAST_REFUSED_SECONDS, exc_info=bug)
-        self._queue.add(job, job.urgency, delay=LAST_REFUSED_SECONDS)
-
-    def _succeeded(self, job: Job) -> None:
-        self._attempts.pop(job, None)
-        gateway = self._reconciler.gateway_of(job)
-        if gateway in self._reconciler.faults:
-            self._reconciler.blame(gateway, job.key, None)
-
-    def _failed(self, job: Job, error: errors.GatewayError) -> None:
-        self.failures[type(error).__name__] += 1
-        self._attempts[job] += 1
-        most = LAST_REFUSED_SECONDS if isinstance(error, REFUSALS) else LAST_RETRY_SECONDS
-        delay = min(FIRST_RETRY_SECONDS * 2.0 ** min(self._attempts[job] - 1, 30), most)
-        if isinstance(error, SOON) and self._attempts[job] <= SOON_ATTEMPTS:
-            delay = min(delay, STALE_SECONDS * self._attempts[job])
-        elif isinstance(error, errors.Forbidden) and self._attempts[job] < FORBIDDEN_ATTEMPTS:
-            log.info("%s of %s is not allowed, next attempt in %.1f s: %s", job.what, job.key, delay, error)
-        elif isinstance(error, REFUSALS):
-            self._complain(job, error)
-        else:
-            log.warning("%s of %s failed, next attempt in %.1f s: %s", job.what, job.key, delay, error)
+    def _retry(self, job: Job, delay: float) -> None:
         self._queue.add(job, job.urgency, delay=delay)
 
-    def _complain(self, job: Job, error: errors.GatewayError) -> None:
+    def _on_success(self, job: Job) -> None:
+        self._retries.on_success(job)
+        gateway = self._reconciler.gateway_of(job)
+        if gateway in self._reconciler.faults:
+            self.enqueue(self._reconciler.set_fault(gateway, job.key, None))
+
+    def _on_bug(self, job: Job, bug: Exception) -> None:
+        """Run a job that hit a bug much later: other Gateways must not wait for the fix."""
+        self.failures[type(bug).__name__] += 1
+        delay = LAST_REJECTED_SECONDS
+        log.error("a bug stopped %s of %s, next attempt in %g s", job.action, job.key, delay, exc_info=bug)
+        self._retry(job, delay)
+
+    def _on_failure(self, job: Job, error: errors.GatewayError) -> None:
+        self.failures[type(error).__name__] += 1
+        retry = self._retries.on_failure(job, error)
+        if retry.is_rejection:
+            self._report(job, error)
+        elif not retry.is_stale:
+            level = logging.INFO if isinstance(error, errors.Forbidden) else logging.WARNING
+            log.log(level, "%s of %s failed, next attempt in %.1f s: %s", job.action, job.key, retry.delay, error)
+        self._retry(job, retry.delay)
+
+    def _report(self, job: Job, error: errors.GatewayError) -> None:
+        """Report an error that a user has to correct, where the user looks for it."""
         gateway = self._reconciler.gateway_of(job)
         if gateway is None:
-            log.warning("%s of %s was refused: %s", job.what, job.key, error)
-        elif gateway.namespace != job.key.namespace:  # its traffic to other places goes on
+            log.warning("%s of %s was rejected: %s", job.action, job.key, error)
+        elif gateway.namespace != job.key.namespace:  # traffic to other namespaces is not affected
             log.warning("%s: %s", gateway, error)
-            self._report(gateway, _reason(error), f"{job.key}: {error}")
-        elif self._reconciler.blame(gateway, job.key, str(error)):
+            self._warnings.publish(gateway, _reason(error), f"{job.key}: {error}")
+        elif jobs := self._reconciler.set_fault(gateway, job.key, str(error)):
             log.error("%s: %s", gateway, error)
-            self._report(gateway, _reason(error), str(error))
+            self._warnings.publish(gateway, _reason(error), str(error))
+            self.enqueue(jobs)
 
 
 def _reason(error: errors.GatewayError) -> str:

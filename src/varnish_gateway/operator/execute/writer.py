@@ -1,7 +1,7 @@
-"""Every write of the operator goes through here.
+"""Every write of the operator.
 
-In:   documents, and a client that asks before each write whether we lead: a lost lease stops
-      writing at once, whatever else is on its way.
+In:   documents, and a client that checks before each request whether this operator leads: a lost
+      lease stops writing at once, whatever is queued.
 Out:  the API server's answers.
 """
 
@@ -16,14 +16,14 @@ from varnish_gateway.kube.resources import RESOURCES
 
 
 class Writer:
-    """``counts`` says how often was written, by kind and what was done."""
+    """``counts`` are the writes by kind and verb."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.counts: Counter[tuple[str, str]] = Counter()
 
     async def get(self, key: Key) -> bytes | None:
-        """Return an object as it is stored now; None where there is none."""
+        """Return an object as it is stored now; None if it does not exist."""
         try:
             return await self._client.get(RESOURCES[key.kind], key.name, namespace=key.namespace)
         except errors.NotFound:
@@ -34,12 +34,12 @@ class Writer:
         return await self._client.apply(document, manager=manager, metadata_only=metadata_only)
 
     async def apply_status(self, document: Mapping[str, Any], *, manager: str) -> bytes:
-        """Apply a status. It is ours to say, so what another manager wrote there gives way."""
+        """Apply a status. We own these fields, so the apply overrides other managers."""
         self.counts[document["kind"], "status"] += 1
         return await self._client.apply(document, manager=manager, subresource="status", force=True)
 
     async def patch_status(self, key: Key, document: Mapping[str, Any], *, manager: str) -> bytes:
-        """Write a status; the document's resourceVersion must be the stored one."""
+        """Patch a status; the document's resourceVersion must be the stored one."""
         self.counts[key.kind, "status"] += 1
         resource = RESOURCES[key.kind]
         return await self._client.patch(
@@ -47,7 +47,7 @@ class Writer:
         )
 
     async def delete(self, key: Key, uid: str, version: str) -> None:
-        """Delete an object as it was seen. Another operator may have made it its own since then."""
+        """Delete an object in the version we observed. Another operator may have adopted it since then."""
         self.counts[key.kind, "delete"] += 1
         resource = RESOURCES[key.kind]
         await self._client.delete(resource, key.name, namespace=key.namespace, uid=uid, version=version)

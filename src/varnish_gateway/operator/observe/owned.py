@@ -1,8 +1,9 @@
-"""What the API server holds of our own: generated objects and pods.
+"""Generated objects, as the API server stores them.
 
-In:   objects as reflectors, and answers to our own writes, bring them.
-Out:  what a comparison with what is wanted needs, and no more: texts of routing, and what is in
-      Secrets, are kept as their hash.
+In:   the text of an object, from a watch or as the answer to a write of ours.
+Out:  what a comparison with the desired object needs, and no more: routing and the contents of
+      Secrets are kept as hashes.
+Pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,19 +48,19 @@ class _ConfigMap(_Any, frozen=True):
     data: dict[str, str] = field(default_factory=dict)
 
 
-class LiveObject(Struct, frozen=True):
-    """One object that carries our labels. ``text`` is the whole of it, for all but ConfigMaps.
+class OwnedObject(Struct, frozen=True):
+    """One generated object. ``text`` is the whole object, empty for ConfigMaps.
 
-    ``is_ours``: we applied it. Labels alone prove nothing: anybody can write them.
+    ``is_applied_by_us``: managedFields name us. Labels prove nothing: any user can write them.
     """
 
     uid: str
     version: str
     owner: str  # uid of the controlling owner, "" without one
-    is_ending: bool
-    is_ours: bool
+    is_deleting: bool
+    is_applied_by_us: bool
     gateway: Key
-    class_label: str  # "" on an object that is not labelled as ours
+    class_label: str  # "" without our labels
     text: bytes
 
     @property
@@ -68,8 +69,8 @@ class LiveObject(Struct, frozen=True):
         return document
 
 
-class LiveMap(LiveObject, frozen=True):
-    """A ConfigMap of ours. Hashes are "" where there is no such key. ``head`` is that of its labels and the like."""
+class OwnedConfigMap(OwnedObject, frozen=True):
+    """A ConfigMap of a Gateway. ``head`` is the hash of its metadata, ``routing`` that of the key, "" without one."""
 
     head: str
     vcl: str | None
@@ -79,7 +80,7 @@ class LiveMap(LiveObject, frozen=True):
 
     @property
     def shards(self) -> int:
-        """How many shards the index names; one where there is none, or none that can be read."""
+        """How many shards the index names; one without an index that can be read."""
         if self.index is None:
             return 1
         try:
@@ -93,15 +94,15 @@ _config_map = msgspec.json.Decoder(_ConfigMap)
 _index = msgspec.json.Decoder(wire.Index)
 
 
-def decode_object(text: bytes) -> LiveObject:
+def decode_object(text: bytes) -> OwnedObject:
     metadata = _any.decode(text).metadata
-    return LiveObject(**_common(metadata), text=bytes(text))
+    return OwnedObject(**_common(metadata), text=bytes(text))
 
 
-def decode_map(text: bytes) -> LiveMap:
+def decode_config_map(text: bytes) -> OwnedConfigMap:
     found = _config_map.decode(text)
     data = found.data
-    return LiveMap(
+    return OwnedConfigMap(
         **_common(found.metadata),
         text=b"",
         head=found.metadata.annotations.get(names.APPLIED_HASH, ""),
@@ -112,10 +113,10 @@ def decode_map(text: bytes) -> LiveMap:
     )
 
 
-def decode_shard(text: bytes, routing: str) -> LiveMap:
-    """Return the ConfigMap of a further shard by its metadata and the hash of what was just written."""
+def decode_shard(text: bytes, routing: str) -> OwnedConfigMap:
+    """Return the ConfigMap of a further shard from its metadata and the hash of the routing just written."""
     metadata = _any.decode(text).metadata
-    return LiveMap(
+    return OwnedConfigMap(
         **_common(metadata),
         text=b"",
         head=metadata.annotations.get(names.APPLIED_HASH, ""),
@@ -126,23 +127,23 @@ def decode_shard(text: bytes, routing: str) -> LiveMap:
     )
 
 
-def decode_secret(text: bytes) -> LiveObject:
+def decode_secret(text: bytes) -> OwnedObject:
     metadata = _any.decode(text).metadata
-    return LiveObject(**_common(metadata), text=msgspec.json.encode(hidden(msgspec.json.decode(text))))
+    return OwnedObject(**_common(metadata), text=msgspec.json.encode(with_hashed_data(msgspec.json.decode(text))))
 
 
-def hidden(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a Secret with hashes in place of what it holds."""
+def with_hashed_data(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a Secret with hashes in place of its values."""
     return {**document, "data": {name: _hash(value) for name, value in (document.get("data") or {}).items()}}
 
 
-def decoder_of(kind: str) -> Callable[[bytes], LiveObject]:
-    return {"ConfigMap": decode_map, "Secret": decode_secret}.get(kind, decode_object)
+def owned_decoder(kind: str) -> Callable[[bytes], OwnedObject]:
+    return {"ConfigMap": decode_config_map, "Secret": decode_secret}.get(kind, decode_object)
 
 
 def _common(metadata: _Metadata) -> dict[str, Any]:
     owner = next((owner.uid for owner in metadata.owner_references if owner.controller), "")
-    is_labelled = metadata.labels.get(names.MANAGED_BY_LABEL) == names.OURS
+    has_our_label = metadata.labels.get(names.MANAGED_BY_LABEL) == names.OURS
     gateway = Key(
         "Gateway",
         metadata.labels.get(names.NAMESPACE_LABEL, metadata.namespace),
@@ -152,10 +153,12 @@ def _common(metadata: _Metadata) -> dict[str, Any]:
         "uid": metadata.uid,
         "version": metadata.resource_version,
         "owner": owner,
-        "is_ending": metadata.deletion_timestamp is not None,
-        "is_ours": any(one.operation == "Apply" and one.manager in names.MANAGERS for one in metadata.managed_fields),
+        "is_deleting": metadata.deletion_timestamp is not None,
+        "is_applied_by_us": any(
+            one.operation == "Apply" and one.manager in names.MANAGERS for one in metadata.managed_fields
+        ),
         "gateway": gateway,
-        "class_label": metadata.labels.get(names.CLASS_LABEL, "") if is_labelled else "",
+        "class_label": metadata.labels.get(names.CLASS_LABEL, "") if has_our_label else "",
     }
 
 

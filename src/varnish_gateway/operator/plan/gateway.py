@@ -1,207 +1,149 @@
-"""What one Gateway needs in the cluster.
+"""Desired state of one Gateway.
 
-In:   the Gateway as it is, and what translation says changed about it.
-Out:  manifests of its objects and its Secret, main.vcl, routing shards and their index.
-Pure. A changed route costs its own shard; objects are made anew only when what they depend on
-is another.
+In:   the Gateway, and the deltas that translation publishes about it.
+Out:  manifests of its objects and its Secret, main.vcl, routing; what its pods should serve.
+Pure. Objects are built again only when their inputs change.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import Infrastructure
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape, Installation
-from varnish_gateway.emit.routing import Shards, content_hash, endpoint_namespaces, shard_of
+from varnish_gateway.emit.routing import content_hash, endpoint_namespaces
+from varnish_gateway.emit.tls import tls_hash
 from varnish_gateway.emit.vcl import main_vcl
-from varnish_gateway.ir import GatewayDelta, Parameters, Tls, UserVclUnavailable, wire
-from varnish_gateway.operator.observe.owned import LiveMap
-from varnish_gateway.operator.plan.patches import Recent
+from varnish_gateway.ir import GatewayDelta, GatewayState, Parameters, Tls, wire
+from varnish_gateway.operator.observe.owned import OwnedConfigMap
+from varnish_gateway.operator.plan.routing import DesiredRouting, Shard
+from varnish_gateway.operator.status.readiness import Expected
 
-Manifest = dict[str, Any]
+Objects = dict[Key, dict[str, Any]]
+Changed = dict[Key, dict[str, Any] | None]
 
-READING = ("ServiceAccount", "Role", "RoleBinding")
-"""What a pod needs before it can read its ConfigMaps, and the EndpointSlices that they lead to."""
-NOWHERE: frozenset[str] = frozenset()
-
-
-class Shard(NamedTuple):
-    text: bytes
-    hash: str
+ACCESS_KINDS = ("ServiceAccount", "Role", "RoleBinding")
+"""What a pod needs before it can read its ConfigMaps, and the EndpointSlices of their backends."""
+NO_NAMESPACES: frozenset[str] = frozenset()
 
 
-class Plan:
-    """``shards`` is the number already in use in the cluster, so that a restart moves nothing.
+class RoutingWrite(Struct, frozen=True):
+    """Everything one write of a Gateway's ConfigMaps needs, as of one moment.
 
-    ``doubted`` are those whose ConfigMaps may differ from what is wanted; others need no look.
-    ``maps`` are the ConfigMaps of the Gateway and the shards that they hold. ``surplus`` are
-    shards that are gone and whose ConfigMaps may still be there. ``hashes`` are those of all shards
-    as the index names them, ``head`` is the one of the labels and the like of all ConfigMaps.
-    ``unread``: what pods need in order to read them, and was not brought about yet. ``noted``: the
-    maps that whoever looks after all Gateways knows of.
+    ``dirty`` are the further shards to compare, ``drained`` the marks to restore if the write fails.
+    """
+
+    shape: GatewayShape
+    head: str
+    first: Shard
+    dirty: tuple[tuple[int, Shard], ...]
+    hashes: tuple[str, ...]
+    index: bytes | None
+    patches: bytes | None
+    vcl: str | None
+    generation: int
+    drained: frozenset[int]
+
+
+class DesiredGateway:
+    """``objects`` are None until the parameters of the class are valid.
+
+    ``shape`` is what the objects were built from. ``pending_access`` are objects that pods need to
+    read their ConfigMaps and that were not applied yet. ``indexed_config_maps`` are those that the
+    Reconciler's index holds.
     """
 
     def __init__(self, gateway: api.Gateway, installation: Installation, shards: int) -> None:
+        metadata = gateway.metadata
         self.gateway = gateway
+        self.state = GatewayState()
+        self.routing = DesiredRouting(Key(api.Gateway.kind, metadata.namespace, metadata.name), shards)
         self.vcl: str | None = None
-        self.objects: dict[Key, Manifest] | None = None
-        self.tls = Tls()
-        self._sealed: tuple[str, Tls, bool] | None = None  # what the Secret was made of
+        self.objects: Objects | None = None
+        self.shape: GatewayShape | None = None
+        self.pending_access: set[Key] = set()
+        self.indexed_config_maps: dict[Key, int] = {}
         self._installation = installation
-        self._shards = Shards(shards)
-        self.recent = Recent()
-        self.shards = {number: _shard(text) for number, text in self._shards.all().items()}
-        self.doubted: set[int] = set()
-        self.surplus: set[int] = set()
-        self.head = ""
-        self.unread: set[Key] = set()
-        self.noted: set[Key] = set()
-        self.maps = self._new_maps()
-        self.hashes = self._all_hashes()
-        self._index = self._new_index()
-        self._listeners: tuple[wire.Listener, ...] = ()
-        self._placed: tuple[wire.Listener, ...] = ()
-        self._parameters: Parameters | None = None
+        self._head = ""
+        self._secret_inputs: tuple[str, Tls, bool] | None = None
         self._namespaces: Counter[str] = Counter()
-        self._moved: set[str] = set()  # namespaces that came or went since the objects were made
-        self._reached: dict[Key, frozenset[str]] = {}
-        self._shape: GatewayShape | None = None
+        self._changed_namespaces: set[str] = set()
 
     @property
     def sockets(self) -> frozenset[str]:
-        """The sockets on which listeners are to be served."""
-        return frozenset(listener.socket for listener in self._listeners)
+        """The sockets that pods have to serve."""
+        return frozenset(listener.socket for listener in self.state.listeners)
 
     @property
-    def shape(self) -> GatewayShape | None:
-        """What the objects are made of, with no parameters as long as those of the class are not known."""
-        return self._shape
+    def expected(self) -> Expected:
+        """What every pod has to report."""
+        return Expected(
+            generation=str(self.gateway.metadata.generation),
+            sockets=self.sockets,
+            vcl=content_hash(self.vcl.encode()) if self.vcl is not None else None,
+            tls=tls_hash(self.state.tls),
+            addresses=self._addresses,
+        )
 
-    def take(self, delta: GatewayDelta) -> None:
-        """Take in what changed."""
-        if delta.tls is not None:
-            self.tls = delta.tls
-        if delta.listeners is not None:
-            self._listeners = delta.listeners
-        if delta.placed is not None:
-            self._placed = delta.placed
-        if delta.parameters is not None:
-            self._parameters = delta.parameters
-        if delta.user_vcl is not UNSET and not isinstance(delta.user_vcl, UserVclUnavailable):
-            self.vcl = main_vcl(delta.user_vcl)
-        for route_key, route in delta.routes.items():
-            self._reach(route_key, route)
-        self._take_shards(self._shards.update(listeners=delta.listeners, routes=delta.routes))
-        if len(self._shards) > 1:
-            for (_, namespace, name), route in delta.routes.items():
-                self.recent.add(shard_of(namespace, name, len(self._shards)), f"{namespace}/{name}", route)
+    def update(self, delta: GatewayDelta) -> None:
+        """Apply a delta; ``rebuild`` has to follow."""
+        for key, route in delta.routes.items():
+            self._count_namespaces(self.state.routes.get(key), route)
+        self.state.apply(delta)
+        if delta.user_vcl is not UNSET and self.state.user_vcl_unavailable is None:
+            assert self.state.user_vcl is not UNSET  # noqa: S101 - for the type checker
+            self.vcl = main_vcl(self.state.user_vcl)
+        self.routing.update(delta)
 
-    def keep_to(self, shards: int | None) -> bool:
-        """Have as many shards as are in use, where they fit: whoever led before may have seen other moments than we."""
-        if shards is None or shards == len(self._shards):
-            return False
-        self._take_shards(self._shards.resize(shards))
-        return True
+    # -- objects -------------------------------------------------------------------------
 
-    def _take_shards(self, changed: Mapping[int, bytes | None]) -> None:
-        for number, text in changed.items():
-            if text is None:
-                del self.shards[number]
-                self.surplus.add(number)
-            else:
-                self.shards[number] = _shard(text)
-        self.doubted.update(changed)
-        self.surplus -= self.shards.keys()
-        if len(self.maps) != len(self.shards):
-            self.maps = self._new_maps()
-            self.recent.forget()
-            self.hashes = self._all_hashes()
-        elif any(changed):  # the index does not name shard 0
-            hashes = list(self.hashes)
-            for number in filter(None, changed):
-                hashes[number] = self.shards[number].hash
-            self.hashes = tuple(hashes)
-        self._index = self._new_index()
-
-    def settle(self) -> dict[Key, Manifest | None]:
-        """Make objects anew where what they depend on is another; return those, None for one that is gone."""
+    def rebuild(self) -> Changed:
+        """Build objects whose inputs changed; return them, None for one that is no longer desired."""
         shape = self._current_shape()
-        is_ready = self._parameters is not None
-        if shape == self._shape and is_ready == (self.objects is not None):
-            changed = self._moved_bindings(shape) if is_ready else {}
+        is_ready = self.state.parameters is not None
+        if shape == self.shape and is_ready == (self.objects is not None):
+            changed = self._changed_bindings(shape) if is_ready else {}
         else:
-            self._shape = shape
-            self.head = manifests.head_hash(shape)
-            self.doubt()
-            changed = self._made_anew(shape) if is_ready else {}
-        changed = self._seal(shape, is_ready=is_ready) | changed
-        self._moved.clear()
-        self.unread.update(key for key, manifest in changed.items() if manifest and key.kind in READING)
-        self.unread.difference_update(key for key, manifest in changed.items() if manifest is None)
+            self.shape = shape
+            self._head = manifests.head_hash(shape)
+            self.routing.mark_dirty()
+            changed = self._rebuilt_objects(shape) if is_ready else {}
+        changed = self._changed_secret(shape, is_ready=is_ready) | changed
+        self._changed_namespaces.clear()
+        self.pending_access.update(key for key, manifest in changed.items() if manifest and key.kind in ACCESS_KINDS)
+        self.pending_access.difference_update(key for key, manifest in changed.items() if manifest is None)
         return changed
 
-    def _seal(self, shape: GatewayShape, *, is_ready: bool) -> dict[Key, Manifest | None]:
-        """Make the Secret anew where that is needed. Certificates flow also while a class is at fault."""
-        made_of = (self.head, self.tls, is_ready)
-        if self._sealed == made_of or not (is_ready or self.tls.ports or self._sealed):
+    def _changed_secret(self, shape: GatewayShape, *, is_ready: bool) -> Changed:
+        """Build the Secret if its inputs changed. Certificates are updated even while the class is invalid."""
+        tls = self.state.tls
+        inputs = (self._head, tls, is_ready)
+        if self._secret_inputs == inputs or not (is_ready or tls.ports or self._secret_inputs):
             return {}
-        self._sealed = made_of
-        return {Key("Secret", shape.namespace, names.secret(shape.name)): manifests.secret(shape, self.tls)}
+        self._secret_inputs = inputs
+        return {Key("Secret", shape.namespace, names.secret(shape.name)): manifests.secret(shape, tls)}
 
-    def _made_anew(self, shape: GatewayShape) -> dict[Key, Manifest | None]:
+    def _rebuilt_objects(self, shape: GatewayShape) -> Changed:
         before = self.objects or {}
         after = manifests.objects(shape, self._installation)
         after |= manifests.bindings(shape, sorted(self._namespaces), self._installation)
         self.objects = after
         return {key: after.get(key) for key in {**before, **after} if before.get(key) != after.get(key)}
 
-    def _moved_bindings(self, shape: GatewayShape) -> dict[Key, Manifest | None]:
-        """Make and drop the RoleBindings of the namespaces that came and went."""
+    def _changed_bindings(self, shape: GatewayShape) -> Changed:
+        """Build and remove RoleBindings as namespaces gain their first backend and lose their last."""
         objects = self.objects or {}
-        changed: dict[Key, Manifest | None] = {}
-        for key, manifest in manifests.bindings(shape, sorted(self._moved), self._installation).items():
+        changed: Changed = {}
+        for key, manifest in manifests.bindings(shape, sorted(self._changed_namespaces), self._installation).items():
             if key.namespace in self._namespaces:
                 changed[key] = objects[key] = manifest
             elif objects.pop(key, None) is not None:
                 changed[key] = None
         return changed
-
-    def doubt(self, key: Key | None = None) -> None:
-        """Have a ConfigMap looked at, or all of them."""
-        self.doubted.update(self.shards if key is None else [self.maps[key]])
-
-    def holds(self, key: Key, live: LiveMap) -> bool:
-        """Whether a ConfigMap is stored as it is wanted."""
-        number = self.maps[key]
-        if (live.routing, live.head) != (self.shards[number].hash, self.head):
-            return False
-        if number:
-            return True
-        metadata = self.gateway.metadata
-        wanted = (self._index, self.vcl, str(metadata.generation), metadata.uid)
-        return (live.index, live.vcl, live.generation, live.owner) == wanted
-
-    def index(self) -> bytes | None:
-        """Return shards.json; None for a Gateway of one shard."""
-        return self._index
-
-    def _new_maps(self) -> dict[Key, int]:
-        namespace, name = self.gateway.metadata.namespace, self.gateway.metadata.name
-        return {Key("ConfigMap", namespace, names.config_map(name, number)): number for number in self.shards}
-
-    def _all_hashes(self) -> tuple[str, ...]:
-        return ("", *(self.shards[number].hash for number in range(1, len(self.shards))))
-
-    def _new_index(self) -> bytes | None:
-        if len(self.shards) < 2:
-            return None
-        return msgspec.json.encode(wire.Index(version=2, shards=self.hashes))
 
     def _current_shape(self) -> GatewayShape:
         spec, metadata = self.gateway.spec, self.gateway.metadata
@@ -213,28 +155,62 @@ class Plan:
             class_name=spec.gateway_class_name,
             labels=infrastructure.labels,
             annotations=infrastructure.annotations,
-            listeners=self._placed,
-            parameters=self._parameters or Parameters(),
-            addresses=tuple(address.value for address in spec.addresses if address.value),
-            shards=len(self._shards),
+            listeners=self.state.placed,
+            parameters=self.state.parameters or Parameters(),
+            addresses=self._addresses,
+            shards=len(self.routing),
         )
 
-    def _reach(self, route_key: Key, route: wire.Route | None) -> None:
-        """Count the namespaces whose endpoints the route needs."""
-        before = self._reached.pop(route_key, NOWHERE)
-        after = endpoint_namespaces([route]) if route else NOWHERE
-        if after:
-            self._reached[route_key] = after
-        for namespace in before - after:
+    @property
+    def _addresses(self) -> tuple[str, ...]:
+        return tuple(address.value for address in self.gateway.spec.addresses if address.value)
+
+    def _count_namespaces(self, before: wire.Route | None, after: wire.Route | None) -> None:
+        """Count the routes that need endpoints of a namespace."""
+        needed = endpoint_namespaces([before]) if before else NO_NAMESPACES
+        needs = endpoint_namespaces([after]) if after else NO_NAMESPACES
+        for namespace in needed - needs:
             self._namespaces[namespace] -= 1
             if not self._namespaces[namespace]:
                 del self._namespaces[namespace]
-                self._moved.add(namespace)
-        for namespace in after - before:
+                self._changed_namespaces.add(namespace)
+        for namespace in needs - needed:
             self._namespaces[namespace] += 1
             if self._namespaces[namespace] == 1:
-                self._moved.add(namespace)
+                self._changed_namespaces.add(namespace)
 
+    # -- ConfigMaps ----------------------------------------------------------------------
 
-def _shard(text: bytes) -> Shard:
-    return Shard(text, content_hash(text))
+    def matches(self, key: Key, stored: OwnedConfigMap) -> bool:
+        """Whether a ConfigMap is stored as desired."""
+        number = self.routing.config_maps[key]
+        if (stored.routing, stored.head) != (self.routing.shards[number].hash, self._head):
+            return False
+        if number:
+            return True
+        metadata = self.gateway.metadata
+        desired = (self.routing.index, self.vcl, str(metadata.generation), metadata.uid)
+        return (stored.index, stored.vcl, stored.generation, stored.owner) == desired
+
+    def begin_write(self, shape: GatewayShape) -> RoutingWrite:
+        """Return what to write now, and drain the dirty marks: later changes need another write."""
+        routing = self.routing
+        drained = routing.drain_dirty()
+        return RoutingWrite(
+            shape=shape,
+            head=self._head,
+            first=routing.shards[0],
+            dirty=tuple(
+                (number, routing.shards[number]) for number in sorted(drained & routing.shards.keys()) if number
+            ),
+            hashes=routing.hashes,
+            index=routing.index,
+            patches=routing.drain_patches(),
+            vcl=self.vcl,
+            generation=self.gateway.metadata.generation,
+            drained=frozenset(drained),
+        )
+
+    def abort_write(self, write: RoutingWrite) -> None:
+        """Mark everything dirty again that a failed write was about."""
+        self.routing.restore_dirty(set(write.drained))

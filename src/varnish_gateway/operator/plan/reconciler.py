@@ -1,351 +1,280 @@
-"""From what changed to what has to be done.
+"""The core of the operator: from changes to jobs.
 
-In:   batches of changes (``take``).
-Out:  jobs in the queue, and their execution (``do``). Every job compares what is wanted with
-      what is there at that moment, so it does not matter how often it runs, or what came between.
+In:   the observed state and batches of changes; results of jobs.
+Out:  desired state, and the jobs that compare it with the observed state.
+Pure: no I/O, no clock. Executors read the desired state and report back by JobResult.
+A change costs what it touches: nothing here goes through all Gateways but ``resync``.
 """
 
-import logging
-import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Literal
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests import Installation
-from varnish_gateway.operator.execute.finalizer import Finalizer
-from varnish_gateway.operator.execute.objects import Objects
-from varnish_gateway.operator.execute.queue import Queue
-from varnish_gateway.operator.execute.routing import Routing
-from varnish_gateway.operator.observe.owned import LiveMap
-from varnish_gateway.operator.observe.sources import Batch, Sources
-from varnish_gateway.operator.plan.gateway import Plan
-from varnish_gateway.operator.plan.jobs import Job
-from varnish_gateway.operator.status.prober import Prober
-from varnish_gateway.operator.status.statuses import Statuses
+from varnish_gateway.operator.observe.owned import OwnedConfigMap
+from varnish_gateway.operator.observe.state import Batch, ObservedState
+from varnish_gateway.operator.plan.gateway import DesiredGateway
+from varnish_gateway.operator.plan.jobs import Job, Jobs
+from varnish_gateway.operator.plan.objects import DesiredObjects
+from varnish_gateway.operator.plan.results import JobResult, ProbeReports
+from varnish_gateway.operator.plan.statuses import DesiredStatuses
+from varnish_gateway.operator.status.tracker import ReadinessTracker
 from varnish_gateway.translate import Translator
-
-COUNTING = (api.Gateway.kind, api.ListenerSet.kind)
-COUNTING_STATUS_SECONDS = 0.2
-"""The status of those that count routes is not written more often: a burst of routes changes it all the time."""
-
-log = logging.getLogger(__name__)
-
-
-class Hands(Struct, frozen=True):
-    """Those that do the jobs."""
-
-    objects: Objects
-    routing: Routing
-    statuses: Statuses
-    finalizer: Finalizer
-    prober: Prober
 
 
 class Reconciler:
-    """``plans`` are the Gateways that are ours. ``faults`` are what could not be brought about, by Gateway."""
+    """``gateways`` are those of our class. ``faults`` are objects that the API server rejected, by Gateway."""
 
-    def __init__(self, translator: Translator, installation: Installation, sources: Sources, queue: Queue[Job]) -> None:
+    def __init__(self, translator: Translator, installation: Installation, observed: ObservedState) -> None:
         self._translator = translator
         self._installation = installation
-        self._sources = sources
-        self._queue = queue
-        self._maps: dict[Key, Key] = {}  # ConfigMap → Gateway
-        self._status_written: dict[Key, float] = {}
-        self.plans: dict[Key, Plan] = {}
+        self._observed = observed
+        self._inputs: dict[Key, api.Gateway] = {}  # every Gateway, as it was last translated
+        self._config_maps: dict[Key, Key] = {}  # ConfigMap → Gateway
+        self._tracker = ReadinessTracker()
+        self.gateways: dict[Key, DesiredGateway] = {}
+        self.objects = DesiredObjects()
+        self.statuses = DesiredStatuses(observed, translator.listener_sets, self._tracker.readiness)
         self.faults: dict[Key, dict[Key, str]] = {}
-        self._is_working = False
-        self._hands: Hands
 
-    def employ(self, hands: Hands) -> None:
-        self._hands = hands
+    # -- changes -------------------------------------------------------------------------
 
-    # -- what changed --------------------------------------------------------------------
+    def translate(self, inputs: Mapping[Key, api.Object | None]) -> ir.Delta:
+        """Translate changed inputs. ``reconcile`` applies the result, so nothing is written before that."""
+        return self._translator.update(inputs) if inputs else ir.Delta()
 
-    def take(self, batch: Batch) -> None:
-        """Take in what changed; add what has to be done about it."""
-        delta = self._translator.update(batch.inputs) if batch.inputs else ir.Delta()
-        self._take_inputs(batch.inputs, delta)
+    def referenced(self, kind: str) -> Collection[Key]:
+        """Return the objects of a kind that translation depends on."""
+        return self._translator.referenced(kind)
+
+    def reconcile(self, batch: Batch, delta: ir.Delta) -> Jobs:
+        """Apply a batch and its translation to the desired state; return the jobs that follow."""
+        jobs = Jobs()
+        for key, obj in batch.inputs.items():
+            self._apply_input(jobs, key, obj, delta)
         for key, changes in delta.gateways.items():
             if changes is None:
-                self._drop(key)
+                self._drop(jobs, key)
             else:
-                self._take_changes(key, changes)
+                self._apply_changes(jobs, key, changes)
         for key, status in delta.statuses.items():
-            self._hands.statuses.want(key, status)
-            self._add("status", key)
-            if status is None:
-                self._status_written.pop(key, None)
-        if self._sources.class_key in batch.stated:
-            self._add("finalizer", self._sources.class_key)
-        self._take_stated(batch)
+            self.statuses.update(key, status)
+            jobs.add("status", key)
+        if self._observed.class_key in batch.stored:
+            jobs.add("finalizer", self._observed.class_key)
+        self._compare_statuses(jobs, batch)
         for key in batch.owned:
-            self._take_owned(key)
-        for gateway in batch.reached & self.plans.keys():
-            self._probe_soon(gateway)
+            self._compare_owned(jobs, key)
+        for gateway in batch.reachability & self.gateways.keys():
+            self._probe_soon(jobs, gateway)
+        return jobs
 
-    def _take_stated(self, batch: Batch) -> None:
-        """Have statuses looked at that are stored otherwise now, or of objects that are others now."""
-        statuses = self._hands.statuses
-        for key, obj in batch.inputs.items():
-            if isinstance(obj, api.ListenerSet):
-                statuses.place(key)
-            elif isinstance(obj, api.Gateway) and key not in self.plans:
-                self._sweep(key)  # it became somebody else's, perhaps while we could not see it
-        if batch.is_released:
-            self._recall()
-            batch.stated.update(statuses.known)
-        for key in batch.stated:
-            if key in statuses or statuses.recall(key):
-                self._add("status", key)
+    def resync(self) -> Jobs:
+        """Compare everything: this operator starts to lead."""
+        jobs = Jobs()
+        jobs.add("finalizer", self._observed.class_key)
+        self._withdraw_leftovers()
+        for key, gateway in self.gateways.items():
+            gateway.routing.mark_dirty()
+            if gateway.routing.resize(self._observed.shards_in_use(key)):
+                self._rebuild(jobs, key, gateway)
+            jobs.add("routing", key)
+            jobs.add("probe", key)
+        jobs.add_all("object", {*self.objects.keys(), *self._observed.owned} - self._config_maps.keys())
+        jobs.add_all("status", self.statuses.keys())
+        return jobs
 
-    def _take_inputs(self, inputs: Mapping[Key, api.Object | None], delta: ir.Delta) -> None:
-        for key, obj in inputs.items():
-            if isinstance(obj, api.Gateway) and key in self.plans:
-                self._take_gateway(key, obj)
-                if key not in delta.gateways:  # or its objects are made when these changes are taken in
-                    self._settle(key, self.plans[key])
-            elif obj is None and key in self._hands.objects:  # a Service that stood in the way of ours
-                self._add("object", key)
+    def _apply_input(self, jobs: Jobs, key: Key, obj: api.Object | None, delta: ir.Delta) -> None:
+        if isinstance(obj, api.Gateway):
+            self._inputs[key] = obj
+            if key in self.gateways:
+                self._replace_gateway(jobs, key, obj, is_rebuilt_later=key in delta.gateways)
+        elif obj is None:
+            self._inputs.pop(key, None)
+            if key in self.objects:  # a Service of the user that blocked ours is deleted
+                jobs.add("object", key)
 
-    def add_all(self) -> None:
-        """Have everything compared: this operator begins to lead."""
-        self._is_working = True
-        self._queue.clear()
-        self._add("finalizer", self._sources.class_key)
-        self._recall()
-        for gateway, plan in self.plans.items():
-            plan.doubt()
-            if plan.keep_to(self._shards_in_use(gateway)):
-                self._settle(gateway, plan)
-            self._add("routing", gateway)
-            self._add("probe", gateway)
-        for key in {*self._hands.objects.keys(), *self._sources.live} - self._maps.keys():
-            self._add("object", key)
-        for key in self._hands.statuses.known:
-            self._add("status", key)
-
-    def rest(self) -> None:
-        """Collect no more jobs: another operator leads."""
-        self._is_working = False
-        self._queue.clear()
-
-    def _recall(self) -> None:
-        """Find out what was said before this operator began, and is not for us to say any more."""
-        for key in self._sources.stated:
-            self._hands.statuses.recall(key)
-
-    def _take_gateway(self, key: Key, gateway: api.Gateway) -> None:
-        plan = self.plans[key]
-        is_next = _age(plan.gateway) != _age(gateway)
-        plan.gateway = gateway
+    def _replace_gateway(self, jobs: Jobs, key: Key, obj: api.Gateway, *, is_rebuilt_later: bool) -> None:
+        gateway = self.gateways[key]
+        is_next = _generation(gateway.gateway) != _generation(obj)
+        gateway.gateway = obj
         if is_next:
-            self._hands.statuses.verdicts.pop(key, None)  # it was about the one before
-            self._add("routing", key)
-            self._probe_soon(key)
+            self._tracker.invalidate(key)  # it is about the previous generation
+            jobs.add("routing", key)
+            self._probe_soon(jobs, key)
+        if not is_rebuilt_later:
+            self._rebuild(jobs, key, gateway)
 
-    def _take_changes(self, key: Key, changes: ir.GatewayDelta) -> None:
-        plan = self.plans.get(key)
-        if plan is None:
-            plan = self.plans[key] = self._plan(key)
-            self._add("finalizer", self._sources.class_key)
-        sockets = plan.sockets
-        plan.take(changes)
-        if not plan.sockets <= sockets:  # what the pods said was not about the new ones
-            self._hands.statuses.verdicts.pop(key, None)
-        self._settle(key, plan)
-        self._add("routing", key)
+    def _apply_changes(self, jobs: Jobs, key: Key, changes: ir.GatewayDelta) -> None:
+        gateway = self.gateways.get(key)
+        if gateway is None:
+            shards = self._observed.shards_in_use(key) or 1
+            gateway = self.gateways[key] = DesiredGateway(self._inputs[key], self._installation, shards)
+            jobs.add("finalizer", self._observed.class_key)
+        sockets = gateway.sockets
+        gateway.update(changes)
+        if not gateway.sockets <= sockets:  # no pod has reported about the new ones
+            self._tracker.invalidate(key)
+        self._rebuild(jobs, key, gateway)
+        jobs.add("routing", key)
         if changes.listeners is not None or changes.tls is not None or changes.user_vcl is not UNSET:
-            self._probe_soon(key)
+            self._probe_soon(jobs, key)
 
-    def _plan(self, key: Key) -> Plan:
-        gateway = self._sources.stated[key].obj
-        assert isinstance(gateway, api.Gateway)  # noqa: S101 - for the type checker
-        return Plan(gateway, self._installation, self._shards_in_use(key) or 1)
-
-    def _shards_in_use(self, gateway: Key) -> int | None:
-        main = self._sources.live.get(Key("ConfigMap", gateway.namespace, names.config_map(gateway.name)))
-        return main.shards if isinstance(main, LiveMap) else None
-
-    def _settle(self, key: Key, plan: Plan) -> None:
-        """Make the Gateway's objects anew where that is needed."""
-        is_first = plan.objects is None
-        changed = plan.settle()
-        self._hands.objects.want(key, changed)
-        if is_first and plan.objects is not None:
-            self._sweep(key)  # what one of its name left, or was left alone as long as the class was at fault
+    def _rebuild(self, jobs: Jobs, key: Key, gateway: DesiredGateway) -> None:
+        """Rebuild the Gateway's objects where their inputs changed."""
+        was_invalid = gateway.objects is None
+        changed = gateway.rebuild()
+        self.objects.update(key, changed)
+        if was_invalid and gateway.objects is not None:
+            # Leftovers of a deleted Gateway of the name, or objects kept while the class was invalid.
+            jobs.add_all("object", self._observed.owned_by(key))
         for one, manifest in changed.items():
-            self._add("object", one)
+            jobs.add("object", one)
             if manifest is None:
-                self.blame(key, one, None)
-        if plan.maps.keys() != plan.noted:
-            for gone in plan.noted - plan.maps.keys():
-                self._maps.pop(gone, None)
-            plan.noted = set(plan.maps)
-            self._maps.update(dict.fromkeys(plan.maps, key))
+                jobs.merge(self.set_fault(key, one, None))
+        self._index_config_maps(key, gateway)
 
-    def _drop(self, key: Key) -> None:
-        """Clean up after a Gateway that is gone, or not ours any more."""
-        plan = self.plans.pop(key, None)
-        if plan is None:
+    def _index_config_maps(self, key: Key, gateway: DesiredGateway) -> None:
+        config_maps = gateway.routing.config_maps
+        if config_maps is gateway.indexed_config_maps:
             return
-        self._hands.prober.forget(key)
-        self._status_written.pop(key, None)
+        for removed in gateway.indexed_config_maps.keys() - config_maps.keys():
+            self._config_maps.pop(removed, None)
+        self._config_maps.update(dict.fromkeys(config_maps, key))
+        gateway.indexed_config_maps = config_maps
+
+    def _drop(self, jobs: Jobs, key: Key) -> None:
+        """Clean up after a Gateway that was deleted or left our class."""
+        gateway = self.gateways.pop(key, None)
+        if gateway is None:
+            return
+        self._tracker.forget(key)
+        self.statuses.forget_writes(key)
         self.faults.pop(key, None)
-        self._hands.objects.drop(key)
-        for map_key in plan.noted:
-            self._maps.pop(map_key, None)
-        self._sweep(key)
-        self._add("finalizer", self._sources.class_key)
+        self.objects.drop(key)
+        for config_map in gateway.indexed_config_maps:
+            self._config_maps.pop(config_map, None)
+        jobs.add_all("object", self._observed.owned_by(key))
+        jobs.add("finalizer", self._observed.class_key)
 
-    def _sweep(self, gateway: Key) -> None:
-        for owned in self._sources.live_of(gateway):
-            self._add("object", owned)
+    def _compare_statuses(self, jobs: Jobs, batch: Batch) -> None:
+        """Add jobs for objects whose stored status may differ from the desired one."""
+        for key, obj in batch.inputs.items():
+            if isinstance(obj, api.Gateway) and key not in self.gateways:
+                jobs.add_all("object", self._observed.owned_by(key))  # it left our class, perhaps unobserved
+        if batch.has_released:
+            self._withdraw_leftovers()
+            jobs.add_all("status", self.statuses.keys())
+        for key in batch.stored:
+            if key in self.statuses or self.statuses.withdraw_leftover(key):
+                jobs.add("status", key)
 
-    def _take_owned(self, key: Key) -> None:
-        live = self._sources.live.get(key)
-        if (gateway := self._maps.get(key)) is not None:
-            plan = self.plans[gateway]
-            if not (isinstance(live, LiveMap) and plan.holds(key, live)):
-                plan.doubt(key)
-                self._add("routing", gateway)
-        else:
-            self._add("object", key)
-
-    def _probe_soon(self, gateway: Key) -> None:
-        self._hands.prober.hurry(gateway)
-        self._add("probe", gateway)
-
-    def _add(self, what: str, key: Key, *, delay: float = 0.0) -> None:
-        if not self._is_working:  # whoever begins to lead compares everything
+    def _compare_owned(self, jobs: Jobs, key: Key) -> None:
+        gateway_key = self._config_maps.get(key)
+        if gateway_key is None:
+            jobs.add("object", key)
             return
-        job = Job(what, key)  # type: ignore[arg-type]
-        self._queue.add(job, job.urgency, delay=delay)
+        gateway, stored = self.gateways[gateway_key], self._observed.owned.get(key)
+        if not (isinstance(stored, OwnedConfigMap) and gateway.matches(key, stored)):
+            gateway.routing.mark_dirty(key)
+            jobs.add("routing", gateway_key)
 
-    # -- what is to be done --------------------------------------------------------------
+    def _withdraw_leftovers(self) -> None:
+        for key in self._observed.inputs:
+            self.statuses.withdraw_leftover(key)
 
-    async def do(self, job: Job) -> None:
-        """Do one job."""
-        key, hands = job.key, self._hands
-        if job.what == "routing":
-            await self._do_routing(key)
-        elif job.what == "object":
-            await self._do_object(key)
-        elif job.what == "probe":
-            await self._probe(key)
-        elif job.what == "finalizer":
-            await hands.finalizer.bring(key, in_use=bool(self.plans))
-        elif key in hands.statuses:
-            await self._write_status(key)
+    def _probe_soon(self, jobs: Jobs, gateway: Key) -> None:
+        self._tracker.hasten(gateway)
+        jobs.add("probe", gateway)
 
-    async def _do_routing(self, key: Key) -> None:
-        plan = self.plans.get(key)
-        if plan is None:
-            return
-        try:
-            await self._hands.routing.bring(plan)
-        finally:
-            if key not in self.plans:  # it went meanwhile, before what was just written could be seen
-                self._sweep(key)
+    # -- decisions that executors ask for ------------------------------------------------
 
-    def add_surplus(self, key: Key) -> None:
-        """Have an object looked at that is not wanted any more."""
-        self._add("object", key)
+    def object_action(self, key: Key) -> Literal["apply", "delete"] | None:
+        """Return what to do about a generated object, by what is desired and observed now."""
+        if key in self.objects:
+            gateway = self.gateways.get(self.objects.gateway_of(key) or key)
+            is_invalid = gateway is not None and gateway.objects is None
+            # An invalid class starts nothing, and stops nothing that runs.
+            return None if is_invalid and key not in self._observed.owned else "apply"
+        return "delete" if self._is_surplus(key) else None
 
-    async def _do_object(self, key: Key) -> None:
-        if key in self._hands.objects:
-            await self._bring_object(key)
-        elif self._is_unwanted(key):
-            await self._hands.objects.remove(key)
+    def _is_surplus(self, key: Key) -> bool:
+        """Whether to delete an object: one that we applied, at a name that we generate.
 
-    async def _bring_object(self, key: Key) -> None:
-        before = self._sources.live.get(key)
-        plan = self.plans.get(self._hands.objects.gateway_of(key) or key)
-        if before is None and plan is not None and plan.objects is None:
-            return  # a class at fault begins nothing
-        try:
-            await self._hands.objects.bring(key)
-        finally:
-            gateway = self._hands.objects.gateway_of(key)
-            if gateway is not None and key.kind == "Service" and self._sources.live.get(key) is not before:
-                self._probe_soon(gateway)
-
-    def _is_unwanted(self, key: Key) -> bool:
-        """Whether a live object has to go: one that we made, in the place where we make it.
-
-        While a class is at fault nothing of its Gateways goes. A Service stays with its Gateway also
-        when there is no listener to serve: it has an address. What has an owner that we don't see is
-        the garbage collector's: we would not see it either if its kind was not served for a while.
+        While a class is invalid nothing of its Gateways is deleted. A Service stays with its Gateway even
+        without a listener: it holds an address. An object with an owner that is not observed is left to the
+        garbage collector: we would not observe the owner either while its kind isn't served.
         """
-        live = self._sources.live.get(key)
-        if live is None or key in self._maps or not live.is_ours:
+        owned = self._observed.owned.get(key)
+        if owned is None or key in self._config_maps or not owned.is_applied_by_us:
             return False
-        gateway = live.gateway
-        if not names.belongs(*key, gateway.namespace, gateway.name):
+        gateway_key = owned.gateway
+        if not names.belongs(*key, gateway_key.namespace, gateway_key.name):
             return False
-        plan = self.plans.get(gateway)
-        if plan is None:
-            return gateway in self._sources.stated or not live.owner
-        return plan.objects is not None and key.kind != "Service" and not self._is_indexed(key, gateway)
+        gateway = self.gateways.get(gateway_key)
+        if gateway is None:
+            return gateway_key in self._observed.inputs or not owned.owner
+        return gateway.objects is not None and key.kind != "Service" and not self._is_indexed(key, gateway_key)
 
     def _is_indexed(self, key: Key, gateway: Key) -> bool:
-        """Whether pods still look for a shard, as the index that they read names it."""
+        """Whether the stored index names a shard, so that pods still read it."""
         number = key.name.removeprefix(f"{names.config_map(gateway.name)}-")
         is_shard = key.kind == "ConfigMap" and number.isdigit()
-        return is_shard and int(number) < (self._shards_in_use(gateway) or 0)
-
-    async def _write_status(self, key: Key) -> None:
-        if key.kind in COUNTING:
-            wait = self._status_written.get(key, 0.0) + COUNTING_STATUS_SECONDS - time.monotonic()
-            if wait > 0:
-                self._add("status", key, delay=wait)
-                return
-            if self._hands.statuses.speaks_of(key):
-                self._status_written[key] = time.monotonic()
-        await self._hands.statuses.write(key)
-
-    # -- whether a Gateway is programmed -------------------------------------------------
-
-    async def _probe(self, key: Key) -> None:
-        """Ask the ready pods of a Gateway what they serve, and again later."""
-        plan = self.plans.get(key)
-        if plan is None:
-            return
-        reports = await self._hands.prober.ask(key)
-        if self.plans.get(key) is not plan:
-            return
-        faults = tuple(dict.fromkeys(self.faults.get(key, {}).values()))
-        probe = self._hands.prober.judge(key, plan, reports, faults)
-        if probe.is_news:
-            for stated in self._hands.statuses.about(key):
-                self._add("status", stated)
-        if probe.again is not None:
-            self._add("probe", key, delay=probe.again)
-
-    # -- what could not be done ----------------------------------------------------------
+        return is_shard and int(number) < (self._observed.shards_in_use(gateway) or 0)
 
     def gateway_of(self, job: Job) -> Key | None:
         """Return the Gateway whose traffic depends on a job."""
-        if job.what == "routing":
+        if job.action == "routing":
             return job.key
-        return self._hands.objects.gateway_of(job.key) if job.what == "object" else None
+        return self.objects.gateway_of(job.key) if job.action == "object" else None
 
-    def blame(self, gateway: Key, key: Key, message: str | None) -> bool:
-        """Note what stands against a part of a Gateway, None for nothing; return whether that is news."""
+    # -- results -------------------------------------------------------------------------
+
+    def on_result(self, job: Job, result: JobResult) -> Jobs:
+        """Apply what an executor reports about a job, whether it succeeded or not; return the jobs that follow."""
+        jobs = Jobs()
+        if result.retry_after:
+            jobs.add(job.action, job.key, delay=result.retry_after)
+        for key in result.touched:
+            if key not in self.objects and key not in self._config_maps:
+                jobs.add("object", key)  # it became surplus while it was being written
+        for key in result.withdrawn:
+            self.statuses.on_withdrawn(key)
+        if result.probe is not None:
+            self._apply_probe(jobs, job.key, result.probe)
+        return jobs
+
+    def _apply_probe(self, jobs: Jobs, key: Key, probe: ProbeReports) -> None:
+        gateway = self.gateways.get(key)
+        if gateway is not probe.gateway:
+            return
+        faults = tuple(dict.fromkeys(self.faults.get(key, {}).values()))
+        service = self._observed.service_of(key)
+        outcome = self._tracker.on_reports(key, gateway.expected, probe.reports, service, faults)
+        if outcome.has_changed:
+            jobs.add_all("status", self.statuses.affected_by(key))
+        if outcome.next_probe is not None:
+            jobs.add("probe", key, delay=outcome.next_probe)
+
+    def set_fault(self, gateway: Key, key: Key, message: str | None) -> Jobs:
+        """Note why an object of a Gateway can't be applied, None if it can; return no jobs if that was known."""
+        jobs = Jobs()
         faults = self.faults.get(gateway, {})
-        if gateway not in self.plans or faults.get(key) == message:
-            return False
+        if gateway not in self.gateways or faults.get(key) == message:
+            return jobs
         faults = {one: why for one, why in (faults | {key: message}).items() if why is not None}
         if faults:
             self.faults[gateway] = faults
         else:
             del self.faults[gateway]
-        self._probe_soon(gateway)
-        return True
+        self._probe_soon(jobs, gateway)
+        return jobs
 
 
-def _age(gateway: api.Gateway) -> tuple[str, int]:
-    """Return what tells a Gateway from how it was before, and from another one of its name before it."""
+def _generation(gateway: api.Gateway) -> tuple[str, int]:
+    """Return what identifies a spec: recreated Gateways count generations from 1 again."""
     return gateway.metadata.uid, gateway.metadata.generation

@@ -1,4 +1,4 @@
-"""Fields that another manager holds are left out, and nothing else."""
+"""Fields in conflict are left out of the manifest, and nothing else."""
 
 import pytest
 
@@ -37,17 +37,17 @@ MANIFEST = {
         (".metadata.annotations.a.b/c", lambda left: len(left["metadata"]["annotations"]) == 1),
     ],
 )
-def test_the_field_is_gone(field, look):
+def test_field_in_conflict_is_left_out(field, look):
     left = without(MANIFEST, [field])
     assert look(left)
     assert left != MANIFEST
 
 
-def test_a_field_that_is_not_there_changes_nothing():
+def test_field_that_the_manifest_does_not_have_is_ignored():
     assert without(MANIFEST, [".spec.paused", '.spec.ports[port=81,protocol="TCP"]', ".status", ""]) == MANIFEST
 
 
-def test_the_manifest_itself_stays():
+def test_given_manifest_is_not_modified():
     before = repr(MANIFEST)
     without(MANIFEST, [".spec"])
     assert repr(MANIFEST) == before

@@ -1,4 +1,4 @@
-"""Generated objects, where watches don't tell everything."""
+"""Writes of generated objects, where watches don't report everything."""
 
 import asyncio
 from types import SimpleNamespace
@@ -7,19 +7,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from support.builders.plans import plan
+from support.builders.desired import desired_gateway
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.kube.metrics import Metrics
-from varnish_gateway.operator.execute.objects import Objects
-from varnish_gateway.operator.observe.sources import Sources
+from varnish_gateway.operator.execute.objects import ObjectWriter
+from varnish_gateway.operator.observe.state import ObservedState
+from varnish_gateway.operator.observe.watches import Watches
+from varnish_gateway.operator.plan.objects import DesiredObjects, Manifest
+from varnish_gateway.operator.plan.results import JobResult
 
 GATEWAY = Key("Gateway", "shop", "gw")
 SERVICE = Key("Service", "shop", "gw")
 
 
-class Stored:
-    """What the API server has, in place of a Writer. ``applied`` is what was written."""
+class StubWriter:
+    """Stores objects in place of the API server. ``applied`` are the objects that were written."""
 
     def __init__(self) -> None:
         self.objects: dict[Key, dict[str, Any]] = {}
@@ -41,84 +44,97 @@ class Stored:
 
 
 @pytest.fixture
-def sources() -> Sources:
-    return Sources(SimpleNamespace(metrics=Metrics()), "varnish")
+def watches() -> Watches:
+    return Watches(SimpleNamespace(metrics=Metrics()), ObservedState("varnish"))
 
 
 @pytest.fixture
-def stored() -> Stored:
-    return Stored()
+def writer() -> StubWriter:
+    return StubWriter()
 
 
 @pytest.fixture
-def surplus() -> list[Key]:
-    return []
+def desired() -> DesiredObjects:
+    """Every object of a Gateway is desired."""
+    objects = DesiredObjects()
+    objects.update(GATEWAY, desired_gateway().rebuild())
+    return objects
 
 
 @pytest.fixture
-def objects(stored: Stored, sources: Sources, surplus: list[Key]) -> Objects:
-    """All objects of a Gateway are wanted."""
-    made = Objects(stored, sources, lambda *_: None, surplus.append)
-    made.want(GATEWAY, plan().settle())
-    return made
+def objects(writer: StubWriter, watches: Watches, desired: DesiredObjects) -> ObjectWriter:
+    return ObjectWriter(writer, watches, desired, SimpleNamespace())
 
 
-async def test_what_was_made_is_known_without_being_told(objects, stored, sources):
-    await objects.bring(SERVICE)
-    assert stored.applied == [SERVICE]
-    assert sources.live[SERVICE].uid == "u1"
+def with_annotation(manifest: Manifest, value: str) -> Manifest:
+    annotations = manifest["metadata"]["annotations"] | {names.APPLIED_HASH: value}
+    return {**manifest, "metadata": manifest["metadata"] | {"annotations": annotations}}
 
 
-async def test_what_is_found_right_is_known_from_then_on(objects, stored, sources):
-    await stored.apply(objects._wanted[SERVICE], manager=names.GATEWAY_MANAGER)
-    await objects.bring(SERVICE)
-    assert stored.applied == [SERVICE], "it was right as it was"
-    assert sources.live[SERVICE].uid == "u1"
+async def test_applied_object_is_observed_without_a_watch_event(objects, writer, watches):
+    await objects.ensure(SERVICE, JobResult())
+    assert writer.applied == [SERVICE]
+    assert watches.observed.owned[SERVICE].uid == "u1"
 
 
-async def test_one_object_is_brought_by_one_at_a_time(objects, stored, monkeypatch):
-    """Also when it is wanted otherwise while somebody waits for their turn."""
-    at_it = []
-    apply = stored.apply
+async def test_object_that_matches_is_recorded_and_not_applied(objects, writer, watches, desired):
+    await writer.apply(desired.get(SERVICE), manager=names.GATEWAY_MANAGER)
+    await objects.ensure(SERVICE, JobResult())
+    assert writer.applied == [SERVICE], "it was right as it was"
+    assert watches.observed.owned[SERVICE].uid == "u1"
+
+
+async def test_one_object_is_written_by_one_job_at_a_time(objects, writer, desired, monkeypatch):
+    """Even if its manifest changes while another job waits for the lock."""
+    running = []
+    apply = writer.apply
 
     async def slowly(manifest: dict[str, Any], *, manager: str) -> bytes:
-        at_it.append(len(at_it))
-        assert at_it == [0]
+        running.append(len(running))
+        assert running == [0]
         await asyncio.sleep(0.01)
-        at_it.pop()
+        running.pop()
         return await apply(manifest, manager=manager)
 
-    async def bring_and_change() -> None:
-        await objects.bring(SERVICE)
-        manifest = objects._wanted[SERVICE]
-        annotations = manifest["metadata"]["annotations"] | {names.APPLIED_HASH: "another"}
-        objects.want(GATEWAY, {SERVICE: {**manifest, "metadata": manifest["metadata"] | {"annotations": annotations}}})
-        await asyncio.create_task(objects.bring(SERVICE))
+    async def ensure_and_change() -> None:
+        await objects.ensure(SERVICE, JobResult())
+        desired.update(GATEWAY, {SERVICE: with_annotation(desired.get(SERVICE), "another")})
+        await asyncio.create_task(objects.ensure(SERVICE, JobResult()))
 
-    monkeypatch.setattr(stored, "apply", slowly)
-    await asyncio.gather(bring_and_change(), objects.bring(SERVICE))
-    assert stored.applied == [SERVICE, SERVICE]
+    monkeypatch.setattr(writer, "apply", slowly)
+    await asyncio.gather(ensure_and_change(), objects.ensure(SERVICE, JobResult()))
+    assert writer.applied == [SERVICE, SERVICE]
 
 
-async def test_what_is_not_wanted_any_more_when_it_was_just_made_is_told(objects, stored, surplus, monkeypatch):
-    """Whoever looked at it meanwhile found nothing yet, and the watch tells nothing new of it."""
-    apply = stored.apply
+async def test_object_that_becomes_surplus_while_it_is_applied_is_reported(objects, writer, desired, monkeypatch):
+    """A job that looked meanwhile found nothing yet, and the watch reports nothing new."""
+    apply = writer.apply
 
-    async def while_it_becomes_unwanted(manifest: dict[str, Any], *, manager: str) -> bytes:
-        objects.want(GATEWAY, {SERVICE: None})
+    async def while_it_becomes_surplus(manifest: dict[str, Any], *, manager: str) -> bytes:
+        desired.update(GATEWAY, {SERVICE: None})
         return await apply(manifest, manager=manager)
 
-    await objects.bring(SERVICE)
-    assert surplus == []
-    stored.objects.clear()
-    objects._sources.live.clear()
-    monkeypatch.setattr(stored, "apply", while_it_becomes_unwanted)
-    await objects.bring(SERVICE)
-    assert surplus == [SERVICE]
+    monkeypatch.setattr(writer, "apply", while_it_becomes_surplus)
+    result = JobResult()
+    await objects.ensure(SERVICE, result)
+    assert writer.applied == [SERVICE]
+    assert result.touched == {SERVICE}
 
 
-async def test_nothing_is_kept_of_what_is_not_wanted(objects):
-    await objects.bring(Key("Service", "shop", "no such"))
-    await objects.bring(SERVICE)
-    objects.drop(GATEWAY)
-    assert not objects._locks
+async def test_role_of_a_binding_is_applied_first_and_reported(objects, writer):
+    result = JobResult()
+    await objects.ensure(Key("RoleBinding", "shop", "gw"), result)
+    assert [key.kind for key in writer.applied] == ["Role", "RoleBinding"]
+    assert {key.kind for key in result.touched} == {"Role", "RoleBinding"}
+
+
+async def test_object_that_is_not_desired_is_neither_written_nor_reported(objects, writer):
+    result = JobResult()
+    await objects.ensure(Key("Service", "shop", "no such"), result)
+    assert writer.applied == []
+    assert result.touched == set()
+
+
+async def test_locks_last_no_longer_than_their_job(objects):
+    await objects.ensure(SERVICE, JobResult())
+    assert not objects.locks

@@ -1,12 +1,18 @@
-"""The queue: each job once, the most urgent first, and once more if it changed meanwhile."""
+"""The queue: each job once, the most urgent first, and once more if it was added while it ran."""
 
 import asyncio
 
 from varnish_gateway.operator.execute.queue import Queue
 
 
-async def test_a_job_that_is_added_twice_is_handed_out_once():
+def opened() -> Queue[str]:
     queue: Queue[str] = Queue()
+    queue.open()
+    return queue
+
+
+async def test_job_added_twice_is_handed_out_once():
+    queue = opened()
     queue.add("a", 1)
     queue.add("a", 1)
     assert await queue.take() == "a"
@@ -14,15 +20,15 @@ async def test_a_job_that_is_added_twice_is_handed_out_once():
     assert queue.is_idle
 
 
-async def test_the_most_urgent_job_goes_first_and_equals_in_order():
-    queue: Queue[str] = Queue()
+async def test_most_urgent_job_goes_first_and_equally_urgent_ones_in_order():
+    queue = opened()
     for job, urgency in (("late", 3), ("first", 0), ("second", 0), ("mid", 1)):
         queue.add(job, urgency)
     assert [await queue.take() for _ in range(4)] == ["first", "second", "mid", "late"]
 
 
-async def test_a_job_that_is_added_while_it_runs_runs_again_afterwards_and_never_twice_at_once():
-    queue: Queue[str] = Queue()
+async def test_job_added_while_it_runs_runs_again_afterwards():
+    queue = opened()
     queue.add("a", 1)
     await queue.take()
     queue.add("a", 1)
@@ -36,8 +42,8 @@ async def test_a_job_that_is_added_while_it_runs_runs_again_afterwards_and_never
     assert queue.is_idle
 
 
-async def test_a_job_for_later_comes_later_but_at_once_if_it_is_added_again():
-    queue: Queue[str] = Queue()
+async def test_delayed_job_runs_at_once_if_it_is_added_without_delay():
+    queue = opened()
     queue.add("a", 1, delay=3600)
     assert len(queue) == 0
     queue.add("a", 1)
@@ -47,16 +53,16 @@ async def test_a_job_for_later_comes_later_but_at_once_if_it_is_added_again():
     assert await asyncio.wait_for(queue.take(), 10) == "b"
 
 
-async def test_of_two_delays_the_shorter_counts():
-    queue: Queue[str] = Queue()
+async def test_shorter_of_two_delays_counts():
+    queue = opened()
     queue.add("a", 1, delay=3600)
     queue.add("a", 1, delay=0.001)
     queue.add("a", 1, delay=7200)
     assert await asyncio.wait_for(queue.take(), 10) == "a"
 
 
-async def test_a_taker_that_is_cancelled_leaves_the_job_to_another():
-    queue: Queue[str] = Queue()
+async def test_cancelled_taker_leaves_the_job_to_the_next():
+    queue = opened()
     first, second = asyncio.create_task(queue.take()), asyncio.create_task(queue.take())
     await asyncio.sleep(0)
     queue.add("a", 1)  # wakes the first, which is cancelled before it runs
@@ -64,11 +70,13 @@ async def test_a_taker_that_is_cancelled_leaves_the_job_to_another():
     assert await asyncio.wait_for(second, 10) == "a"
 
 
-async def test_clearing_forgets_what_waits_and_what_is_for_later():
-    queue: Queue[str] = Queue()
+async def test_closing_drops_waiting_and_delayed_jobs():
+    queue = opened()
     queue.add("a", 1)
     queue.add("b", 1, delay=0.001)
-    queue.clear()
-    assert (len(queue), queue.later, queue.is_idle) == (0, 0, True)
+    queue.close()
+    queue.add("dropped", 1)
+    assert (len(queue), queue.delayed, queue.is_idle) == (0, 0, True)
+    queue.open()
     queue.add("c", 1)
     assert await queue.take() == "c"

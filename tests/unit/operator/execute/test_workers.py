@@ -1,34 +1,63 @@
-"""Those who do the jobs: what one of them meets is no affair of the others."""
+"""Workers: an error of one job doesn't affect the others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
 
 from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.operator.execute.queue import Queue
 from varnish_gateway.operator.execute.workers import Workers
-from varnish_gateway.operator.plan.jobs import Job
+from varnish_gateway.operator.plan.jobs import Job, Jobs
+from varnish_gateway.operator.plan.results import JobResult
 
 BAD, GOOD = (Job("object", Key("Service", "shop", name)) for name in ("bad", "good"))
 
 
-class Reconciling:
-    """What workers need of a Reconciler; ``do`` is the test's."""
+Run = Callable[[Job], Awaitable[None]]
 
-    def __init__(self, do: Callable[[Job], Awaitable[None]]) -> None:
-        self.do = do
+
+class StubExecutor:
+    """Runs jobs by a function of the test."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def begin(self) -> None:
+        """Need no preparation."""
+
+    async def run(self, job: Job, _: JobResult) -> None:
+        await self._run(job)
+
+
+class StubReconciler:
+    """Has no desired state; an operator that starts to lead has the given jobs."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._jobs = jobs
         self.faults: dict = {}
+
+    def resync(self) -> Jobs:
+        return Jobs(dict.fromkeys(self._jobs, 0.0))
 
     def gateway_of(self, _: Job) -> None:
         return None
 
+    def on_result(self, *_: object) -> Jobs:
+        return Jobs()
+
+
+def workers_of(queue: Queue[Job], run: Run, *jobs: Job) -> Workers:
+    return Workers(queue, StubReconciler(jobs), StubExecutor(run), SimpleNamespace())
+
 
 @asynccontextmanager
-async def working(queue: Queue[Job], do: Callable[[Job], Awaitable[None]]) -> AsyncIterator[Workers]:
-    workers = Workers(queue, Reconciling(do), lambda *_: None)
+async def working(queue: Queue[Job], run: Run, *jobs: Job) -> AsyncIterator[Workers]:
+    workers = workers_of(queue, run, *jobs)
     task = asyncio.create_task(workers.run())
+    await asyncio.sleep(0)
     try:
         yield workers
         assert not task.done()
@@ -38,69 +67,68 @@ async def working(queue: Queue[Job], do: Callable[[Job], Awaitable[None]]) -> As
             await task
 
 
-async def test_a_job_that_meets_a_bug_ends_no_other(caplog):
+async def test_bug_in_one_job_stops_no_other(caplog):
     queue: Queue[Job] = Queue()
     done = []
 
-    async def do(job: Job) -> None:
+    async def run(job: Job) -> None:
         if job == BAD:
             raise RuntimeError("a bug of ours")
         done.append(job)
 
-    queue.add(BAD, 0)
-    queue.add(GOOD, 1)
-    async with working(queue, do) as workers:
-        await until_async(lambda: queue.is_idle, "everything was done")
+    async with working(queue, run, BAD, GOOD) as workers:
+        await until_async(lambda: queue.is_idle, "every job ran")
         assert done == [GOOD]
         assert workers.failures == {"RuntimeError": 1}
-        assert queue.later == 1, "it is tried again"
+        assert queue.delayed == 1, "it is retried"
     assert "a bug of ours" in caplog.text
     assert "Traceback" in caplog.text
 
 
-async def test_a_status_that_has_no_object_for_a_moment_is_written_in_the_end():
+async def test_status_of_an_object_that_is_not_found_is_retried():
     """An API server that starts does not know every kind yet."""
     queue: Queue[Job] = Queue()
     status = Job("status", Key("HTTPRoute", "shop", "tea"))
     answers = [errors.NotFound("not yet"), errors.NotFound("not yet"), None]
 
-    async def do(_: Job) -> None:
+    async def run(_: Job) -> None:
         if (answer := answers.pop(0)) is not None:
             raise answer
 
-    queue.add(status, status.urgency)
-    async with working(queue, do) as workers:
-        await until_async(lambda: not answers, "it is tried again")
+    async with working(queue, run, status) as workers:
+        await until_async(lambda: not answers, "it is retried")
         assert workers.failures == {"NotFound": 2}
 
 
-async def test_pods_that_do_not_answer_hold_up_nothing_that_is_written():
+async def test_unresponsive_pods_delay_no_write():
     queue: Queue[Job] = Queue()
     answer = asyncio.Event()
     written = []
 
-    async def do(job: Job) -> None:
-        if job.what == "probe":
+    async def run(job: Job) -> None:
+        if job.action == "probe":
             await answer.wait()
         else:
             written.append(job)
 
     probes = [Job("probe", Key("Gateway", "shop", f"gw{number}")) for number in range(40)]
     status = Job("status", Key("HTTPRoute", "shop", "tea"))
-    for job in (*probes, status):
-        queue.add(job, job.urgency)
-    async with working(queue, do):
+    async with working(queue, run, *probes, status):
         await until_async(lambda: written == [status], "the status is written")
-        assert not queue.is_idle, "pods are being asked"
+        assert not queue.is_idle, "probes are running"
         answer.set()
-        await until_async(lambda: queue.is_idle, "they answered")
+        await until_async(lambda: queue.is_idle, "the probes end")
 
 
-async def test_a_probe_that_is_broken_off_before_it_begins_is_over():
-    """Else it would never be done again when this operator leads again."""
+async def test_probe_cancelled_before_it_starts_is_finished():
+    """Otherwise it would never run again when this operator leads again."""
     queue: Queue[Job] = Queue()
     probe = Job("probe", Key("Gateway", "shop", "gw"))
-    task = asyncio.create_task(Workers(queue, Reconciling(None), lambda *_: None).run())
+
+    async def never(_: Job) -> None:
+        raise AssertionError
+
+    task = asyncio.create_task(workers_of(queue, never).run())
     await asyncio.sleep(0.01)
     queue.add(probe, probe.urgency)
     task.cancel()

@@ -1,9 +1,9 @@
-"""What is kept of generated objects: no more than a comparison needs."""
+"""The operator keeps no more of generated objects than a comparison needs."""
 
 import json
 from base64 import b64encode
 
-from varnish_gateway.operator.observe.owned import decode_secret, decoder_of, hidden
+from varnish_gateway.operator.observe.owned import decode_secret, owned_decoder, with_hashed_data
 
 KEY = b64encode(b"-----BEGIN PRIVATE KEY-----").decode()
 
@@ -13,16 +13,16 @@ def stored(**data: str) -> bytes:
     return json.dumps({"metadata": metadata, "type": "Opaque", "data": data}).encode()
 
 
-def test_what_a_secret_holds_is_not_kept():
-    live = decode_secret(stored(**{"a.pem": KEY}))
-    assert decoder_of("Secret") is decode_secret
-    assert KEY.encode() not in live.text
-    assert live.document["data"].keys() == {"a.pem"}
-    assert live.version == "7"
+def test_contents_of_a_secret_are_not_kept():
+    owned = decode_secret(stored(**{"a.pem": KEY}))
+    assert owned_decoder("Secret") is decode_secret
+    assert KEY.encode() not in owned.text
+    assert owned.document["data"].keys() == {"a.pem"}
+    assert owned.version == "7"
 
 
-def test_what_a_secret_holds_can_be_compared():
+def test_contents_of_a_secret_are_compared_by_hash():
     manifest = {"kind": "Secret", "data": {"a.pem": KEY}}
-    assert decode_secret(stored(**{"a.pem": KEY})).document["data"] == hidden(manifest)["data"]
-    assert decode_secret(stored(**{"a.pem": "eA=="})).document["data"] != hidden(manifest)["data"]
-    assert hidden({"kind": "Secret"})["data"] == decode_secret(stored()).document["data"] == {}
+    assert decode_secret(stored(**{"a.pem": KEY})).document["data"] == with_hashed_data(manifest)["data"]
+    assert decode_secret(stored(**{"a.pem": "eA=="})).document["data"] != with_hashed_data(manifest)["data"]
+    assert with_hashed_data({"kind": "Secret"})["data"] == decode_secret(stored()).document["data"] == {}

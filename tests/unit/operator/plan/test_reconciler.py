@@ -1,33 +1,193 @@
-"""What has to go when a Gateway is not there."""
+"""The core: a batch of changes in, jobs out; results of jobs back in."""
 
-from types import SimpleNamespace
+import json
 
+import msgspec
 import pytest
 
+from varnish_gateway import api
 from varnish_gateway.api import Key
-from varnish_gateway.operator.execute.queue import Queue
-from varnish_gateway.operator.observe.owned import LiveObject
+from varnish_gateway.emit import names
+from varnish_gateway.emit.manifests import Installation
+from varnish_gateway.operator.observe.changes import ChangeCollector
+from varnish_gateway.operator.observe.inputs import ObservedInput
+from varnish_gateway.operator.observe.owned import OwnedObject, decode_object
+from varnish_gateway.operator.observe.state import ObservedState
+from varnish_gateway.operator.plan.jobs import Job, Jobs
 from varnish_gateway.operator.plan.reconciler import Reconciler
+from varnish_gateway.operator.plan.results import JobResult, ProbeReports
+from varnish_gateway.operator.status.tracker import FIRST_SECONDS
+from varnish_gateway.translate import Translator
+from varnish_gateway.translate.options import CONTROLLER
 
+CLASS = Key("GatewayClass", "", "varnish")
 GATEWAY = Key("Gateway", "shop", "gw")
+ROUTE = Key("HTTPRoute", "shop", "tea")
 SERVICE = Key("Service", "shop", "gw")
 
 
-def live(owner: str) -> LiveObject:
-    return LiveObject(
-        uid="u", version="1", owner=owner, is_ending=False, is_ours=True, gateway=GATEWAY, class_label="", text=b"{}"
+class Core:
+    """A Reconciler with the observed state that it reads."""
+
+    def __init__(self) -> None:
+        self.observed = ObservedState("varnish")
+        self.changes = ChangeCollector(self.observed, lambda: None)
+        translator = Translator(class_name="varnish", only_class=True, addresses="load-balancer")
+        self.reconciler = Reconciler(translator, Installation(image="i"), self.observed)
+
+    def reconcile(self, *inputs: ObservedInput, deleted: tuple[Key, ...] = ()) -> Jobs:
+        keys = [Key(one.obj.kind, one.obj.metadata.namespace, one.obj.metadata.name) for one in inputs]
+        self.changes.on_inputs({**dict(zip(keys, inputs, strict=True)), **dict.fromkeys(deleted)})
+        return self.drain()
+
+    def drain(self) -> Jobs:
+        batch = self.changes.drain()
+        return self.reconciler.reconcile(batch, self.reconciler.translate(batch.inputs))
+
+
+def observed_input(kind: type[api.Object], key: Key, spec: dict, *, version: str = "1") -> ObservedInput:
+    metadata = {"name": key.name, "namespace": key.namespace, "uid": f"u-{key.name}", "generation": int(version)}
+    return ObservedInput(msgspec.convert({"metadata": metadata, "spec": spec}, kind), version, b"null", False)
+
+
+def gateway_class() -> ObservedInput:
+    return observed_input(api.GatewayClass, CLASS, {"controllerName": CONTROLLER})
+
+
+def gateway(version: str = "1", class_name: str = "varnish") -> ObservedInput:
+    listener = {"name": "http", "port": 80, "protocol": "HTTP"}
+    return observed_input(
+        api.Gateway, GATEWAY, {"gatewayClassName": class_name, "listeners": [listener]}, version=version
     )
 
 
+def route(version: str = "1") -> ObservedInput:
+    return observed_input(api.HTTPRoute, ROUTE, {"parentRefs": [{"name": GATEWAY.name}]}, version=version)
+
+
+def owned(owner: str = "", version: str = "1") -> OwnedObject:
+    metadata = {
+        "name": SERVICE.name,
+        "namespace": SERVICE.namespace,
+        "uid": "u",
+        "resourceVersion": version,
+        "labels": names.labels("shop", "gw", "varnish"),
+        "annotations": {names.GATEWAY_ANNOTATION: "gw"},
+        "managedFields": [{"manager": names.GATEWAY_MANAGER, "operation": "Apply"}],
+        "ownerReferences": [{"uid": owner, "controller": True}] if owner else [],
+    }
+    return decode_object(json.dumps({"metadata": metadata}).encode())
+
+
+@pytest.fixture
+def core() -> Core:
+    """Reconcile a Gateway of our class, with a route."""
+    made = Core()
+    made.reconcile(gateway_class(), gateway(), route())
+    return made
+
+
+def actions(jobs: Jobs) -> set[tuple[str, str]]:
+    return {(job.action, job.key.kind) for job in jobs}
+
+
+def test_new_gateway_has_its_routing_written_its_objects_applied_and_its_pods_probed():
+    jobs = Core().reconcile(gateway_class(), gateway())
+    assert actions(jobs) >= {
+        ("routing", "Gateway"),
+        ("object", "Deployment"),
+        ("object", "Service"),
+        ("probe", "Gateway"),
+        ("status", "Gateway"),
+        ("status", "GatewayClass"),
+        ("finalizer", "GatewayClass"),
+    }
+
+
+def test_changed_route_costs_routing_and_its_own_status(core):
+    changed = observed_input(
+        api.HTTPRoute, ROUTE, {"parentRefs": [{"name": GATEWAY.name}], "hostnames": ["tea.example"]}, version="2"
+    )
+    assert list(core.reconcile(changed)) == [Job("routing", GATEWAY), Job("status", ROUTE)]
+
+
+def test_deleted_gateway_leaves_its_observed_objects_as_jobs(core):
+    core.changes.on_owned({SERVICE: owned()})
+    core.drain()
+    jobs = core.reconcile(deleted=(GATEWAY,))
+    assert {Job("object", SERVICE), Job("finalizer", CLASS)} <= jobs.keys()
+    assert not core.reconciler.gateways
+
+
+def test_gateway_created_and_deleted_before_its_batch_is_applied_leaves_nothing():
+    """The operator translates a second batch while it reads referenced objects."""
+    core = Core()
+    core.changes.on_inputs({CLASS: gateway_class(), GATEWAY: gateway()})
+    first = core.changes.drain()
+    created = core.reconciler.translate(first.inputs)
+    core.changes.on_inputs({GATEWAY: None})
+    second = core.changes.drain()
+    deleted = core.reconciler.translate(second.inputs)
+    core.reconciler.reconcile(first, created)
+    core.reconciler.reconcile(second, deleted)
+    assert not core.reconciler.gateways
+    assert not list(core.reconciler.objects.keys())
+
+
 @pytest.mark.parametrize(
-    ("owner", "is_seen", "goes"),
+    ("owner", "is_observed", "action"),
     [
-        pytest.param("uid of gw", True, True, id="its Gateway is not ours any more"),
-        pytest.param("uid of gw", False, False, id="the garbage collector knows better whether its Gateway is gone"),
-        pytest.param("", False, True, id="nobody else removes it"),
+        pytest.param("uid of gw", True, "delete", id="Gateway left our class"),
+        pytest.param("uid of gw", False, None, id="owner unobserved: left to the garbage collector"),
+        pytest.param("", False, "delete", id="no owner: nothing else deletes it"),
     ],
 )
-def test_what_is_left_of_a_gateway(owner, is_seen, goes):
-    sources = SimpleNamespace(live={SERVICE: live(owner)}, stated={GATEWAY: ...} if is_seen else {})
-    reconciler = Reconciler(SimpleNamespace(), SimpleNamespace(), sources, Queue())
-    assert reconciler._is_unwanted(SERVICE) is goes
+def test_object_without_a_gateway_of_ours_is_deleted_unless_its_owner_is_unobserved(owner, is_observed, action):
+    core = Core()
+    core.changes.on_owned({SERVICE: owned(owner)})
+    core.reconcile(*([gateway(class_name="another")] if is_observed else []))
+    assert core.reconciler.object_action(SERVICE) == action
+
+
+def test_object_that_became_surplus_while_it_was_written_is_compared_again(core):
+    job, result = Job("object", SERVICE), JobResult(touched={SERVICE})
+    assert not core.reconciler.on_result(job, result)
+    core.reconcile(deleted=(GATEWAY,))
+    assert list(core.reconciler.on_result(job, result)) == [job]
+
+
+def test_probe_result_updates_the_status_and_schedules_the_next_probe(core):
+    probe = ProbeReports(core.reconciler.gateways[GATEWAY], {"pod": "no answer"})
+    jobs = core.reconciler.on_result(Job("probe", GATEWAY), JobResult(probe=probe))
+    assert jobs == {Job("status", GATEWAY): 0.0, Job("probe", GATEWAY): FIRST_SECONDS}
+
+
+def test_probe_result_of_a_recreated_gateway_is_ignored(core):
+    probe = ProbeReports(core.reconciler.gateways[GATEWAY], {"pod": "no answer"})
+    core.reconcile(deleted=(GATEWAY,))
+    core.reconcile(gateway())
+    assert not core.reconciler.on_result(Job("probe", GATEWAY), JobResult(probe=probe))
+
+
+def test_fault_probes_the_gateway_once_and_again_when_it_is_gone(core):
+    probing = {Job("probe", GATEWAY): 0.0}
+    assert core.reconciler.set_fault(GATEWAY, SERVICE, "rejected") == probing
+    assert not core.reconciler.set_fault(GATEWAY, SERVICE, "rejected")
+    assert core.reconciler.set_fault(GATEWAY, SERVICE, None) == probing
+    assert not core.reconciler.faults
+
+
+def test_job_that_was_too_early_runs_again_after_its_delay(core):
+    job = Job("status", GATEWAY)
+    assert core.reconciler.statuses.delay(GATEWAY, now=10.0) == 0.0
+    wait = core.reconciler.statuses.delay(GATEWAY, now=10.05)
+    assert wait == pytest.approx(0.15)
+    assert core.reconciler.on_result(job, JobResult(retry_after=wait)) == {job: wait}
+
+
+def test_new_leader_compares_everything(core):
+    core.changes.on_owned({SERVICE: owned()})
+    core.drain()
+    jobs = core.reconciler.resync()
+    assert {Job("routing", GATEWAY), Job("probe", GATEWAY), Job("object", SERVICE), Job("status", ROUTE)} <= jobs.keys()
+    assert core.reconciler.gateways[GATEWAY].routing.dirty == {0}

@@ -1,4 +1,4 @@
-"""What is written of a status: nothing needless, nothing of others."""
+"""Status documents: no needless write, no entry of another controller changed."""
 
 import json
 
@@ -17,7 +17,7 @@ from varnish_gateway.ir import (
     RouteKind,
     RouteStatus,
 )
-from varnish_gateway.operator.status.documents import applied_status, faults, is_waiting, route_status
+from varnish_gateway.operator.status.documents import applied_status, faults, needs_waiting_status, route_status
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
 OURS = "varnish-software.com/gateway"
@@ -56,81 +56,83 @@ def is_ours(entry: dict) -> bool:
 FOREIGN = {"parentRef": {"name": "theirs"}, "controllerName": "example.com/other", "conditions": [{"x": "as it is"}]}
 
 
-def test_the_first_status_carries_the_time():
+def test_first_status_has_the_current_transition_time():
     written = applied_status(gateway(), b"null", NOW)
     assert written["conditions"][0]["lastTransitionTime"] == NOW
     assert written["listeners"][0]["conditions"][0]["lastTransitionTime"] == NOW
 
 
-def test_a_status_that_is_stored_already_is_not_written():
+def test_stored_status_is_not_written_again():
     assert applied_status(gateway(), stored(applied_status(gateway(), b"", EARLIER)), NOW) is None
 
 
 @pytest.mark.parametrize(
     "other", [gateway(routes=1), gateway(message="new"), gateway(status="False"), GatewayStatus((), (accepted(),), ())]
 )
-def test_any_difference_is_written(other):
+def test_status_that_differs_is_written(other):
     assert applied_status(other, stored(applied_status(gateway(), b"", EARLIER)), NOW) is not None
 
 
-def test_a_transition_has_a_new_time_and_nothing_else_has():
-    live = stored(applied_status(gateway(), b"", EARLIER))
-    changed = applied_status(gateway(status="False"), live, NOW)
-    same = applied_status(gateway(message="other words"), live, NOW)
+def test_only_a_transition_changes_the_transition_time():
+    found = stored(applied_status(gateway(), b"", EARLIER))
+    changed = applied_status(gateway(status="False"), found, NOW)
+    same = applied_status(gateway(message="other words"), found, NOW)
     assert changed["conditions"][0]["lastTransitionTime"] == NOW
     assert same["conditions"][0]["lastTransitionTime"] == EARLIER
 
 
-def test_conditions_of_others_are_not_our_business():
-    live = applied_status(gateway(), b"", EARLIER)
-    live["conditions"].append({"type": "example.com/Theirs", "status": "True"})
-    assert applied_status(gateway(), stored(live), NOW) is None
+def test_conditions_of_other_controllers_are_ignored():
+    found = applied_status(gateway(), b"", EARLIER)
+    found["conditions"].append({"type": "example.com/Theirs", "status": "True"})
+    assert applied_status(gateway(), stored(found), NOW) is None
 
 
-def test_a_listener_that_is_gone_is_a_difference():
-    live = applied_status(gateway(), b"", EARLIER)
-    live["listeners"].append({**live["listeners"][0], "name": "old"})
-    assert applied_status(gateway(), stored(live), NOW) is not None
+def test_deleted_listener_is_removed_from_the_status():
+    found = applied_status(gateway(), b"", EARLIER)
+    found["listeners"].append({**found["listeners"][0], "name": "old"})
+    assert applied_status(gateway(), stored(found), NOW) is not None
 
 
-def test_features_of_a_class_are_compared_too():
+def test_changed_features_of_a_class_are_written():
     one, two = ({"name": "A"},), ({"name": "A"}, {"name": "B"})
-    live = stored(applied_status(GatewayClassStatus((accepted(),), one), b"", EARLIER))
-    assert applied_status(GatewayClassStatus((accepted(),), one), live, NOW) is None
-    assert applied_status(GatewayClassStatus((accepted(),), two), live, NOW) is not None
+    found = stored(applied_status(GatewayClassStatus((accepted(),), one), b"", EARLIER))
+    assert applied_status(GatewayClassStatus((accepted(),), one), found, NOW) is None
+    assert applied_status(GatewayClassStatus((accepted(),), two), found, NOW) is not None
 
 
-def test_entries_of_other_controllers_stay_as_they_are():
+def test_parent_entries_of_other_controllers_are_kept():
     written = route_status(route("ours"), stored({"parents": [FOREIGN]}), is_ours, NOW)
     assert written["parents"][0] == FOREIGN
     assert written["parents"][1]["parentRef"]["name"] == "ours"
 
 
-def test_a_route_status_that_is_stored_already_is_not_written():
-    live = stored({"parents": [FOREIGN, *route_status(route("ours"), b"", is_ours, EARLIER)["parents"]]})
-    assert route_status(route("ours"), live, is_ours, NOW) is None
+def test_stored_route_status_is_not_written_again():
+    found = stored({"parents": [FOREIGN, *route_status(route("ours"), b"", is_ours, EARLIER)["parents"]]})
+    assert route_status(route("ours"), found, is_ours, NOW) is None
 
 
-def test_conditions_of_others_in_our_own_entry_stay():
+def test_conditions_of_other_controllers_in_our_entry_are_kept():
     theirs = {"type": "special.io/SomeField", "status": "False", "reason": "Theirs", "message": "", "x": "as it is"}
     (entry,) = route_status(route("ours"), b"", is_ours, EARLIER)["parents"]
     partly = {"type": "PartiallyInvalid", "status": "True", "reason": "UnsupportedValue", "message": "was"}
-    live = {"parents": [{**entry, "conditions": [theirs, *entry["conditions"], partly]}]}
-    written = route_status(route("ours"), stored(live), is_ours, NOW)
-    assert written["parents"][0]["conditions"] == [*entry["conditions"], theirs], "ours, without what holds no more"
+    found = {"parents": [{**entry, "conditions": [theirs, *entry["conditions"], partly]}]}
+    written = route_status(route("ours"), stored(found), is_ours, NOW)
+    assert written["parents"][0]["conditions"] == [*entry["conditions"], theirs], (
+        "ours, without conditions that no longer hold"
+    )
     assert route_status(route("ours"), stored(written), is_ours, NOW) is None
 
 
-def test_entries_of_ours_that_are_not_wanted_any_more_go():
-    live = {"parents": [*route_status(route("a", "b"), b"", is_ours, EARLIER)["parents"], FOREIGN]}
-    written = route_status(route("b"), stored(live), is_ours, NOW)
+def test_our_entries_of_detached_parents_are_removed():
+    found = {"parents": [*route_status(route("a", "b"), b"", is_ours, EARLIER)["parents"], FOREIGN]}
+    written = route_status(route("b"), stored(found), is_ours, NOW)
     assert [entry["parentRef"]["name"] for entry in written["parents"]] == ["theirs", "b"]
     assert written["parents"][1]["conditions"][0]["lastTransitionTime"] == EARLIER
-    assert route_status(None, stored(live), is_ours, NOW) == {"parents": [FOREIGN]}
+    assert route_status(None, stored(found), is_ours, NOW) == {"parents": [FOREIGN]}
     assert route_status(None, stored({"parents": [FOREIGN]}), is_ours, NOW) is None
 
 
-def test_faults_are_what_a_person_should_notice():
+def test_faults_are_conditions_that_a_user_has_to_act_on():
     document = applied_status(gateway(status="False", message="why"), b"", NOW)
     assert [(c["type"], c["message"]) for c in faults(document)] == [("Accepted", "why"), ("Accepted", "")]
     assert not faults(applied_status(gateway(), b"", NOW))
@@ -138,29 +140,29 @@ def test_faults_are_what_a_person_should_notice():
     assert faults({"conditions": [insecure]}) == [insecure]
 
 
-def test_a_count_of_listener_sets_that_are_gone_is_taken_back():
+def test_count_of_listener_sets_is_removed_with_the_last_one():
     """There is none in a status without any: CRDs of older versions don't have the field."""
     counted = structs.replace(gateway(), attached_listener_sets=1)
     written = applied_status(counted, b"null", NOW)
     assert written["attachedListenerSets"] == 1
     assert applied_status(counted, stored(written), NOW) is None
-    taken_back = applied_status(gateway(), stored(written), NOW)
-    assert "attachedListenerSets" not in taken_back
-    assert applied_status(gateway(), stored(taken_back), NOW) is None
+    removed = applied_status(gateway(), stored(written), NOW)
+    assert "attachedListenerSets" not in removed
+    assert applied_status(gateway(), stored(removed), NOW) is None
 
 
-def test_a_condition_that_is_only_there_while_it_holds_is_taken_back():
+def test_condition_that_no_longer_holds_is_removed():
     """A ListenerSet that went can be the reason, so the generation stays."""
     overlapping = Condition("OverlappingTLSConfig", "True", "OverlappingHostnames", "why", 1)
     listener = ListenerStatus("http", KINDS, 0, (accepted(), overlapping))
     written = applied_status(structs.replace(gateway(), listeners=(listener,)), b"null", NOW)
     assert faults(written) == [], "it is a hint: everything is served"
-    taken_back = applied_status(gateway(), stored(written), NOW)
-    assert [each["type"] for each in taken_back["listeners"][0]["conditions"]] == ["Accepted"]
-    assert applied_status(gateway(), stored(taken_back), NOW) is None
+    removed = applied_status(gateway(), stored(written), NOW)
+    assert [each["type"] for each in removed["listeners"][0]["conditions"]] == ["Accepted"]
+    assert applied_status(gateway(), stored(removed), NOW) is None
 
 
-def test_a_listener_set_that_waits_for_its_gateway_is_nothing_to_complain_about():
+def test_listener_set_that_waits_for_its_gateway_has_no_fault():
     waiting = Condition("Programmed", "False", "ParentNotProgrammed", "no address yet", 1)
     status = ListenerSetStatus((accepted(), waiting), ())
     assert faults(applied_status(status, b"null", NOW)) == []
@@ -169,7 +171,7 @@ def test_a_listener_set_that_waits_for_its_gateway_is_nothing_to_complain_about(
 
 
 @pytest.mark.parametrize(
-    ("stored_condition", "wanted"),
+    ("stored_condition", "needed"),
     [
         (None, True),
         ({"status": "Unknown", "reason": "Pending"}, True),
@@ -180,7 +182,7 @@ def test_a_listener_set_that_waits_for_its_gateway_is_nothing_to_complain_about(
     ],
     ids=str,
 )
-def test_a_class_of_another_operator_is_told_once_that_it_waits(stored_condition, wanted):
+def test_class_of_another_operator_gets_the_waiting_status_once(stored_condition, needed):
     pending = GatewayClassStatus((Condition("Accepted", "Unknown", "Pending", "waiting", 2),))
     conditions = [{"type": "Accepted", **stored_condition}] if stored_condition else []
-    assert is_waiting(pending, stored({"conditions": conditions})) is wanted
+    assert needs_waiting_status(pending, stored({"conditions": conditions})) is needed

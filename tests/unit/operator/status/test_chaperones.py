@@ -1,4 +1,4 @@
-"""What pods are asked, and what they can't make us do."""
+"""Probes of pods; a hostile pod can't misuse them."""
 
 import asyncio
 import contextlib
@@ -9,15 +9,17 @@ import pytest
 from aiohttp import web
 
 from varnish_gateway.api import Key
-from varnish_gateway.operator.observe import pods
-from varnish_gateway.operator.observe.pods import LONGEST_ANSWER, Chaperones, Pod, Report
+from varnish_gateway.operator.observe.pods import GatewayPod
+from varnish_gateway.operator.status import chaperones as probing
+from varnish_gateway.operator.status.chaperones import LONGEST_ANSWER, Chaperones
+from varnish_gateway.operator.status.readiness import PodReport
 
 GATEWAY = Key("Gateway", "shop", "gw")
 
 
 @contextlib.asynccontextmanager
 async def pod_that_answers(response: web.Response) -> AsyncIterator[tuple[int, list[str]]]:
-    """Give the port of a pod, and the paths that it was asked for."""
+    """Yield the port of a pod, and the paths that were requested."""
     asked: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -41,15 +43,15 @@ async def pod_that(answers: Callable[[web.Request], Awaitable[web.Response]]) ->
         await runner.cleanup()
 
 
-async def ask(port: int) -> Report | str:
+async def ask(port: int) -> PodReport | str:
     async with Chaperones(port) as chaperones:
-        return (await chaperones.ask([Pod("one", GATEWAY, "127.0.0.1", is_ready=True)]))["one"]
+        return (await chaperones.ask([GatewayPod("one", GATEWAY, "127.0.0.1", is_ready=True)]))["one"]
 
 
-async def test_a_report_is_read():
-    said = {"generation": "3", "sockets": ["http-80=:80"], "upToDate": True, "problems": [], "more": 1}
-    async with pod_that_answers(web.json_response(said)) as (port, asked):
-        assert await ask(port) == Report(generation="3", sockets=("http-80=:80",), up_to_date=True)
+async def test_report_of_a_chaperone_is_decoded():
+    answer = {"generation": "3", "sockets": ["http-80=:80"], "upToDate": True, "problems": [], "more": 1}
+    async with pod_that_answers(web.json_response(answer)) as (port, asked):
+        assert await ask(port) == PodReport(generation="3", sockets=("http-80=:80",), up_to_date=True)
     assert asked == ["/ready"]
 
 
@@ -65,17 +67,17 @@ async def test_a_report_is_read():
     ],
     ids=["redirection", "long", "malformed", "wrong", "no UTF-8", "deep"],
 )
-async def test_what_is_no_report_is_no_answer(response):
+async def test_anything_but_a_report_counts_as_no_answer(response):
     async with pod_that_answers(web.Response(**response)) as (port, asked):
-        told = await ask(port)
-        assert isinstance(told, str)
-        assert told.startswith("no answer: ")
+        answer = await ask(port)
+        assert isinstance(answer, str)
+        assert answer.startswith("no answer: ")
     assert asked == ["/ready"]
 
 
-async def test_only_so_many_pods_are_asked_at_once_and_each_has_its_time(monkeypatch):
-    monkeypatch.setattr(pods, "AT_ONCE", 2)
-    monkeypatch.setattr(pods, "ANSWER_SECONDS", 0.5)
+async def test_concurrent_probes_are_limited_and_each_has_its_own_deadline(monkeypatch):
+    monkeypatch.setattr(probing, "AT_ONCE", 2)
+    monkeypatch.setattr(probing, "ANSWER_SECONDS", 0.5)
     asked = []
 
     async def answer(_: web.Request) -> web.Response:
@@ -84,12 +86,14 @@ async def test_only_so_many_pods_are_asked_at_once_and_each_has_its_time(monkeyp
         return web.json_response({"generation": "3"})
 
     async with pod_that(answer) as port, Chaperones(port) as chaperones:
-        told = await chaperones.ask(Pod(f"p{number}", GATEWAY, "127.0.0.1", is_ready=True) for number in range(6))
-    assert set(told.values()) == {Report(generation="3")}
+        reports = await chaperones.ask(
+            GatewayPod(f"p{number}", GATEWAY, "127.0.0.1", is_ready=True) for number in range(6)
+        )
+    assert set(reports.values()) == {PodReport(generation="3")}
     assert asked[2] - asked[0] > 0.2
 
 
-async def test_a_pod_where_nobody_listens_says_why():
+async def test_closed_port_counts_as_no_answer_with_the_error():
     async with pod_that_answers(web.Response()) as (port, _):
         pass
     assert str(await ask(port)).startswith("no answer: ")

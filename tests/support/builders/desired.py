@@ -1,4 +1,4 @@
-"""Plans of a Gateway."""
+"""Desired state of a Gateway."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.emit.manifests import Installation
 from varnish_gateway.ir import GatewayDelta, Parameters, wire
-from varnish_gateway.operator.plan.gateway import Plan
+from varnish_gateway.operator.plan.gateway import DesiredGateway
 
 LISTENERS = (wire.Listener(name="http", socket="http-80", port=80),)
 
@@ -28,11 +28,11 @@ def routes(created: int, *names: str) -> dict[Key, wire.Route | None]:
     return {Key("HTTPRoute", "shop", name): route(name, created) for name in names}
 
 
-def plan(*, shards: int = 1, with_routes: dict[Key, wire.Route | None] | None = None) -> Plan:
-    made = Plan(gateway(), Installation(image="i"), shards)
-    made.take(
+def desired_gateway(*, shards: int = 1, with_routes: dict[Key, wire.Route | None] | None = None) -> DesiredGateway:
+    desired = DesiredGateway(gateway(), Installation(image="i"), shards)
+    desired.update(
         GatewayDelta(
             listeners=LISTENERS, placed=LISTENERS, user_vcl=None, parameters=Parameters(), routes=with_routes or {}
         )
     )
-    return made
+    return desired

@@ -1,0 +1,108 @@
+"""What the cluster contains, as last observed.
+
+In:   objects, one by one, from ChangeCollector.
+Out:  lookups by key and by Gateway; each costs what it returns.
+Pure. Planning and the executors read it; only ChangeCollector writes it.
+"""
+
+from msgspec import Struct, field
+
+from varnish_gateway import api
+from varnish_gateway.api import Key
+from varnish_gateway.emit import names
+from varnish_gateway.operator.observe.inputs import ObservedInput
+from varnish_gateway.operator.observe.owned import OwnedConfigMap, OwnedObject
+from varnish_gateway.operator.observe.pods import GatewayPod
+from varnish_gateway.translate.options import CONTROLLER
+
+
+class Batch(Struct):
+    """Everything that changed since the previous batch.
+
+    ``inputs`` are objects to translate, None for a deleted one. ``stored`` are objects whose stored
+    version changed, so their status may have to be written. ``owned`` are generated objects.
+    ``reachability`` are Gateways whose pods or Service changed. ``has_released``: a Gateway stopped
+    being another operator's, so a status that it carries may be ours to withdraw.
+    """
+
+    inputs: dict[Key, api.Object | None] = field(default_factory=dict)
+    stored: set[Key] = field(default_factory=set)
+    owned: set[Key] = field(default_factory=set)
+    reachability: set[Key] = field(default_factory=set)
+    has_released: bool = False
+
+
+class ObservedState:
+    """``inputs`` and ``owned`` hold the newest observed version of each object; ``pods`` are grouped by Gateway."""
+
+    def __init__(self, class_name: str) -> None:
+        self.class_key = Key(api.GatewayClass.kind, "", class_name)
+        self.inputs: dict[Key, ObservedInput] = {}
+        self.owned: dict[Key, OwnedObject] = {}
+        self.pods: dict[Key, dict[Key, GatewayPod]] = {}
+        self._owned_by: dict[Key, set[Key]] = {}
+        self._pods: dict[Key, GatewayPod] = {}
+
+    # -- lookups -------------------------------------------------------------------------
+
+    def owned_by(self, gateway: Key) -> list[Key]:
+        """Return the keys of a Gateway's generated objects."""
+        return list(self._owned_by.get(gateway, ()))
+
+    def ready_pods(self, gateway: Key) -> list[GatewayPod]:
+        return [pod for pod in self.pods.get(gateway, {}).values() if pod.is_ready and pod.address]
+
+    def service_of(self, gateway: Key) -> OwnedObject | None:
+        return self.owned.get(Key(api.Service.kind, gateway.namespace, names.workload(gateway.name)))
+
+    def shards_in_use(self, gateway: Key) -> int | None:
+        """Return how many shards the stored index names; None where there is no ConfigMap yet."""
+        main = self.owned.get(Key("ConfigMap", gateway.namespace, names.config_map(gateway.name)))
+        return main.shards if isinstance(main, OwnedConfigMap) else None
+
+    def has_our_labels(self, owned: OwnedObject) -> bool:
+        """Whether the label selector of our watches matches the object."""
+        return owned.class_label == names.label_value(self.class_key.name)
+
+    def is_foreign(self, key: Key) -> bool:
+        """Whether another operator with our controller name owns a Gateway, or the Gateway of a ListenerSet."""
+        observed = self.inputs.get(key)
+        if observed is not None and isinstance(observed.obj, api.ListenerSet):
+            observed = self.inputs.get(observed.obj.gateway)
+        if observed is None or not isinstance(observed.obj, api.Gateway):
+            return False
+        name = observed.obj.spec.gateway_class_name
+        its_class = self.inputs.get(Key(api.GatewayClass.kind, "", name))
+        if its_class is None or not isinstance(its_class.obj, api.GatewayClass):
+            return False
+        return name != self.class_key.name and its_class.obj.spec.controller_name == CONTROLLER
+
+    # -- updates -------------------------------------------------------------------------
+
+    def put_owned(self, key: Key, owned: OwnedObject) -> None:
+        known = self.owned.get(key)
+        if known is None or known.gateway != owned.gateway:
+            self.remove_owned(key)
+            self._owned_by.setdefault(owned.gateway, set()).add(key)
+        self.owned[key] = owned
+
+    def remove_owned(self, key: Key) -> None:
+        known = self.owned.pop(key, None)
+        if known is None:
+            return
+        keys = self._owned_by[known.gateway]
+        keys.discard(key)
+        if not keys:
+            del self._owned_by[known.gateway]
+
+    def put_pod(self, key: Key, pod: GatewayPod | None) -> GatewayPod | None:
+        """Replace a pod, None for a deleted one; return the previous one."""
+        before = self._pods.pop(key, None)
+        if before is not None:
+            self.pods[before.gateway].pop(key)
+            if not self.pods[before.gateway]:
+                del self.pods[before.gateway]
+        if pod is not None:
+            self._pods[key] = pod
+            self.pods.setdefault(pod.gateway, {})[key] = pod
+        return before

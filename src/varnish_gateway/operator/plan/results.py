@@ -1,0 +1,32 @@
+"""What executors report about a job they ran: values that go back into the Reconciler.
+
+A result counts whether or not the job succeeded: an executor fills it in as it goes.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from varnish_gateway.api import Key
+from varnish_gateway.operator.plan.gateway import DesiredGateway
+from varnish_gateway.operator.status.readiness import PodReport
+
+
+class ProbeReports(Struct, frozen=True):
+    """``gateway`` is the desired state that the probe started from."""
+
+    gateway: DesiredGateway
+    reports: Mapping[str, PodReport | str]
+
+
+class JobResult(Struct):
+    """``touched`` are generated objects that the job may have written or found surplus.
+
+    ``withdrawn`` are objects from which our status is removed, or that are gone. ``retry_after``: the
+    job was too early and has to run again after so many seconds.
+    """
+
+    touched: set[Key] = field(default_factory=set)
+    withdrawn: set[Key] = field(default_factory=set)
+    probe: ProbeReports | None = None
+    retry_after: float = 0.0

@@ -1,0 +1,122 @@
+"""Whether the pods of a Gateway serve it, for the condition Programmed.
+
+In:   what its pods should serve, what their chaperones report, its Service as it is stored.
+Out:  Readiness, with the reason and message of the condition.
+Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from varnish_gateway.emit.tls import NO_TLS
+from varnish_gateway.ir import Address
+
+SHOWN = 3
+"""A message names this many pods and counts the others."""
+
+
+class PodReport(Struct, frozen=True, rename="camel"):
+    """A chaperone's answer to /ready: the fields that the operator reads."""
+
+    vcl: str | None = None
+    tls: str | None = None
+    generation: str | None = None
+    sockets: tuple[str, ...] = ()
+    up_to_date: bool = False
+    problems: tuple[str, ...] = ()
+
+
+class Expected(Struct, frozen=True):
+    """What every ready pod has to report before the Gateway counts as programmed."""
+
+    generation: str
+    sockets: frozenset[str]
+    vcl: str | None = None  # hash of main.vcl, where that is known
+    tls: str = NO_TLS
+    addresses: tuple[str, ...] = ()  # of spec.addresses
+
+
+class Readiness(Struct, frozen=True):
+    """``is_serving``: every ready pod serves what is expected, at the expected addresses."""
+
+    is_serving: bool
+    reason: str
+    message: str = ""
+    addresses: tuple[Address, ...] = ()
+
+
+def assess(
+    expected: Expected,
+    reports: Mapping[str, PodReport | str],
+    service: Mapping[str, Any] | None,
+    faults: Sequence[str],
+) -> Readiness:
+    """Return the readiness of a Gateway. ``faults`` are objects that could not be applied."""
+    addresses = service_addresses(service)
+    reason, message = (
+        ("Invalid", "; ".join(faults))
+        if faults
+        else _addressing(expected, {address.value for address in addresses}) or _serving(expected, reports)
+    )
+    return Readiness(not reason, reason or "Programmed", message, addresses)
+
+
+def _addressing(expected: Expected, given: set[str]) -> tuple[str, str] | None:
+    """Return what is wrong with the addresses, as a reason and a message."""
+    missing = [address for address in expected.addresses if address not in given]
+    if missing:
+        message = f"addresses: {', '.join(missing)} is not given by the load balancer; wait, or choose another one"
+        return "AddressNotUsable", message
+    return None if given else ("AddressNotAssigned", "the Service of the Gateway has no address yet")
+
+
+def _serving(expected: Expected, reports: Mapping[str, PodReport | str]) -> tuple[str, str]:
+    """Return what the pods lack, as a reason and a message; empty strings if they serve what is expected."""
+    if not expected.sockets:
+        return "Pending", "there is no listener to serve"
+    if not reports:
+        return "Pending", "no pod is ready yet"
+    behind = {pod: why for pod, report in sorted(reports.items()) if (why := _behind(expected, report))}
+    if not behind:
+        return "", ""
+    has_problems = any(isinstance(report, PodReport) and report.problems for report in reports.values())
+    return "Invalid" if has_problems else "Pending", _describe(behind, len(reports))
+
+
+def service_addresses(service: Mapping[str, Any] | None) -> tuple[Address, ...]:
+    """Return where the Service can be reached: the load balancer's addresses, or the cluster's own."""
+    if service is None:
+        return ()
+    if service.get("spec", {}).get("type") == "LoadBalancer":
+        ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
+        found = [
+            ("IPAddress", one["ip"]) if one.get("ip") else ("Hostname", one.get("hostname", "")) for one in ingress
+        ]
+    else:
+        found = [("IPAddress", ip) for ip in service.get("spec", {}).get("clusterIPs") or () if ip != "None"]
+    return tuple(Address(kind, value) for kind, value in found if value)  # type: ignore[arg-type]
+
+
+def _behind(expected: Expected, report: PodReport | str) -> str:
+    """Return what a pod lacks; "" if it serves what is expected."""
+    if isinstance(report, str):
+        return report
+    if report.problems:
+        return "; ".join(report.problems)
+    lacking = expected.sockets - {socket.partition("=")[0] for socket in report.sockets}
+    if lacking:
+        return f"{', '.join(sorted(lacking))} is not open there yet"
+    lacks = {
+        "the newest VCL": report.vcl != (expected.vcl or report.vcl),
+        "the newest certificate": (report.tls or NO_TLS) != expected.tls,
+        f"generation {expected.generation}": report.generation != expected.generation or not report.up_to_date,
+    }
+    return next((f"{what} is not served there yet" for what, is_missing in lacks.items() if is_missing), "")
+
+
+def _describe(behind: Mapping[str, str], pods: int) -> str:
+    shown = [f"{pod}: {why}" for pod, why in list(behind.items())[:SHOWN]]
+    more = f"; and {len(behind) - SHOWN} more" if len(behind) > SHOWN else ""
+    return f"{len(behind)} of {pods} ready pods do not serve this yet: {'; '.join(shown)}{more}"

@@ -1,0 +1,56 @@
+"""Delays between attempts of a failing job, by who can correct the error."""
+
+import pytest
+
+from varnish_gateway import errors
+from varnish_gateway.api import Key
+from varnish_gateway.operator.execute.retries import (
+    FORBIDDEN_ATTEMPTS,
+    LAST_REJECTED_SECONDS,
+    LAST_SECONDS,
+    STALE_ATTEMPTS,
+    STALE_SECONDS,
+    Retries,
+    Retry,
+)
+from varnish_gateway.operator.plan.jobs import Job
+
+JOB = Job("object", Key("Service", "shop", "gw"))
+
+
+def failures(error: errors.GatewayError, number: int) -> list[Retry]:
+    retries = Retries()
+    return [retries.on_failure(JOB, error) for _ in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("error", "last"), [(errors.Unreachable("x"), LAST_SECONDS), (errors.Invalid("x"), LAST_REJECTED_SECONDS)]
+)
+def test_delay_doubles_up_to_the_limit_of_the_error(error, last):
+    delays = [retry.delay for retry in failures(error, 12)]
+    assert delays[:4] == [0.1, 0.2, 0.4, 0.8]
+    assert delays[-1] == last
+
+
+def test_success_starts_over_with_the_first_delay():
+    retries = Retries()
+    for _ in range(5):
+        retries.on_failure(JOB, errors.Unreachable("x"))
+    retries.on_success(JOB)
+    assert retries.on_failure(JOB, errors.Unreachable("x")).delay == 0.1
+
+
+def test_stale_write_is_retried_at_once_for_a_while():
+    retries = failures(errors.Conflict("x"), STALE_ATTEMPTS + 1)
+    assert retries[0] == Retry(STALE_SECONDS, is_stale=True)
+    assert [retry.is_stale for retry in retries] == [True] * STALE_ATTEMPTS + [False]
+    assert retries[-1].delay == LAST_SECONDS
+
+
+def test_first_forbidden_attempts_are_not_reported():
+    reported = [retry.is_rejection for retry in failures(errors.Forbidden("x"), FORBIDDEN_ATTEMPTS)]
+    assert reported == [False] * (FORBIDDEN_ATTEMPTS - 1) + [True]
+
+
+def test_field_conflict_is_reported_at_once():
+    assert failures(errors.FieldConflict("x"), 1)[0].is_rejection
