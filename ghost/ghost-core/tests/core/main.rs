@@ -10,6 +10,8 @@ mod host;
 mod matching;
 mod oracle;
 mod pattern;
+mod request;
+mod route;
 mod router;
 mod support;
 mod target;
