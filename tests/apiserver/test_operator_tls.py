@@ -128,7 +128,7 @@ def test_a_secret_that_somebody_deletes_or_changes_is_made_anew(harness):
     harness.change("Secret", "gw-tls", {"data": {"tls.json": "eA=="}})
     message = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")["message"]
     assert "Secret" in message
-    assert "delete the Secret, and it is made anew at once" in message
+    assert "delete the Secret, and the operator recreates it at once" in message
     harness.delete("Secret", "gw-tls")
     harness.wait_for(lambda: sealed(harness) == good, "the Secret")
     harness.wait_for(lambda: harness.conditions("Gateway")["Programmed"]["reason"] != "Invalid", "no fault")

@@ -32,17 +32,19 @@ def page(sources: MetricSources) -> str:
 def _lines(sources: MetricSources) -> Iterator[str]:
     name = "vgw_operator_"
     yield from _gauge(f"{name}leading", "1 while this operator leads.", int(sources.leadership.holds()))
-    yield from _gauge(f"{name}working", "1 while jobs are done.", int(sources.workers.is_running))
-    yield from _gauge(f"{name}idle", "1 while there is nothing to do.", int(sources.queue.is_idle))
-    yield from _gauge(f"{name}jobs_waiting", "Jobs that wait to be done.", len(sources.queue))
-    yield from _gauge(f"{name}jobs_later", "Jobs that wait for their time.", sources.queue.delayed)
-    yield from _gauge(f"{name}gateways", "Gateways of ours.", len(sources.reconciler.gateways))
+    yield from _gauge(f"{name}working", "1 while executors run.", int(sources.workers.is_running))
+    yield from _gauge(f"{name}idle", "1 while no job waits or runs.", int(sources.queue.is_idle))
+    yield from _gauge(f"{name}jobs_waiting", "Jobs in the queue.", len(sources.queue))
+    yield from _gauge(
+        f"{name}jobs_later", "Jobs with a delay: retries, and the next probe of the pods.", sources.queue.delayed
+    )
+    yield from _gauge(f"{name}gateways", "Gateways that this operator serves.", len(sources.reconciler.gateways))
     faulty = sum(bool(faults) for faults in sources.reconciler.faults.values())
-    yield from _gauge(f"{name}gateways_at_fault", "Gateways with objects that were refused.", faulty)
+    yield from _gauge(f"{name}gateways_at_fault", "Gateways with objects that could not be applied.", faulty)
     writes = [({"kind": kind, "verb": verb}, count) for (kind, verb), count in sorted(sources.writer.counts.items())]
-    yield from family(f"{name}writes_total", "counter", "Writes by kind and what was done.", writes)
+    yield from family(f"{name}writes_total", "counter", "Writes by kind and verb.", writes)
     failures = [({"error": error}, count) for error, count in sorted(sources.workers.failures.items())]
-    yield from family(f"{name}job_failures_total", "counter", "Jobs that failed and are tried again.", failures)
+    yield from family(f"{name}job_failures_total", "counter", "Jobs that failed and are retried.", failures)
 
 
 def _gauge(name: str, help_text: str, value: float) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """``vgw operator``: Gateways on Kubernetes, until SIGTERM or SIGINT.
 
-In:   Settings and a connection to the API server.
+In:   OperatorSettings and a connection to the API server.
 Out:  the exit status: 0 after a requested stop.
 
 watches → batches → translation → desired state → jobs → writes. A standby reads and translates
@@ -36,7 +36,7 @@ from varnish_gateway.operator.observe.state import ObservedState
 from varnish_gateway.operator.observe.watches import Watches
 from varnish_gateway.operator.plan.jobs import Job, Jobs
 from varnish_gateway.operator.plan.reconciler import Reconciler
-from varnish_gateway.operator.settings import Settings
+from varnish_gateway.operator.settings import OperatorSettings
 from varnish_gateway.operator.status.chaperones import Chaperones
 from varnish_gateway.runtime.signals import stop_signal
 from varnish_gateway.translate import Translator
@@ -53,7 +53,7 @@ LEASE = "varnish-gateway-operator"
 log = logging.getLogger(__name__)
 
 
-async def run_operator(settings: Settings, connection: Connection) -> int:
+async def run_operator(settings: OperatorSettings, connection: Connection) -> int:
     """Run until a stop signal."""
     metrics = Metrics()
     stop = stop_signal()
@@ -73,7 +73,7 @@ async def run_operator(settings: Settings, connection: Connection) -> int:
     return 0
 
 
-def _leadership(client: Client, settings: Settings) -> Leadership:
+def _leadership(client: Client, settings: OperatorSettings) -> Leadership:
     if not settings.leader_election:
         return AlwaysLeading()
     return Election(
@@ -100,7 +100,7 @@ class Dependencies(NamedTuple):
 class Operator:
     """``queue`` and ``workers`` are for metrics and tests."""
 
-    def __init__(self, settings: Settings, dependencies: Dependencies) -> None:
+    def __init__(self, settings: OperatorSettings, dependencies: Dependencies) -> None:
         self._settings = settings
         self._leadership = dependencies.leadership
         self._recorder = Recorder(dependencies.writing, component="varnish-gateway", instance=settings.identity)
@@ -187,7 +187,7 @@ class Operator:
         return 200, f"ok; not installed in this cluster: {', '.join(absent)}\n" if absent else "ok\n"
 
 
-def _translator(settings: Settings) -> Translator:
+def _translator(settings: OperatorSettings) -> Translator:
     return Translator(
         class_name=settings.class_name,
         only_class=True,
@@ -198,7 +198,7 @@ def _translator(settings: Settings) -> Translator:
     )
 
 
-def _installation(settings: Settings) -> Installation:
+def _installation(settings: OperatorSettings) -> Installation:
     return Installation(
         image=settings.image,
         image_pull_secrets=settings.image_pull_secrets,

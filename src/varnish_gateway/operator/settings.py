@@ -18,7 +18,7 @@ _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 DEFAULT_IMAGE = "ghcr.io/varnish/varnish-gateway:latest"
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class OperatorSettings(Struct, frozen=True, kw_only=True):
     """``namespace`` and ``identity`` are those of the operator's own pod."""
 
     class_name: str = "varnish"
@@ -35,10 +35,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_level: str = "INFO"
 
 
-def from_environment(environment: Mapping[str, str]) -> Settings:
+def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
     """Read every variable of the operator; an empty value is an absent one."""
-    default = Settings()
-    return Settings(
+    default = OperatorSettings()
+    return OperatorSettings(
         class_name=_class_name(environment.get("GATEWAY_CLASS_NAME") or default.class_name),
         image=environment.get("GATEWAY_IMAGE") or default.image,
         image_pull_secrets=_pull_secrets(environment),

@@ -23,7 +23,7 @@ from varnish_gateway.ir import wire
 from varnish_gateway.operator import run
 from varnish_gateway.operator.observe.pods import GatewayPod
 from varnish_gateway.operator.plan.jobs import Job
-from varnish_gateway.operator.settings import Settings
+from varnish_gateway.operator.settings import OperatorSettings
 from varnish_gateway.operator.status.readiness import PodReport
 
 REST_SECONDS, PATIENCE_SECONDS = 30, 400
@@ -105,7 +105,7 @@ class SimulatedOperator:
         self.writing = SimulatedClient(store, chance, delays, self.turn.holds)
         pods = Pods(store, chance, min(ANSWER_SECONDS, 10 * delays.request))
         dependencies = run.Dependencies(self.reading, self.writing, pods, self.turn)  # type: ignore[arg-type]
-        self._operator = run.Operator(Settings(class_name=class_name), dependencies)
+        self._operator = run.Operator(OperatorSettings(class_name=class_name), dependencies)
         self.name = f"operator of {class_name}"
         self._task = asyncio.create_task(self._operator.control())
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 from varnish_gateway.operator.run import LEASE
-from varnish_gateway.operator.settings import Settings
+from varnish_gateway.operator.settings import OperatorSettings
 
 ROOT = Path(__file__).parents[3]
 DEPLOY, CHART = ROOT / "deploy", ROOT / "charts" / "varnish-gateway"
@@ -41,7 +41,7 @@ def test_images_have_the_version_of_the_tree():
 
 
 def test_the_chart_names_things_as_the_operator_does():
-    default, values = Settings(), yaml.safe_load((CHART / "values.yaml").read_text())
+    default, values = OperatorSettings(), yaml.safe_load((CHART / "values.yaml").read_text())
     assert values["gatewayClass"]["name"] == default.class_name
     assert values["chaperone"]["clusterRole"] == default.chaperone_role
     assert values["leaderElection"] == {"enabled": default.leader_election, "leaseSeconds": default.lease_seconds}
@@ -53,4 +53,4 @@ def test_the_chart_names_things_as_the_operator_does():
 def test_the_operator_may_hold_the_lease_of_its_class():
     (role,) = [document for document in documents(DEPLOY / "01-operator.yaml") if document["kind"] == "Role"]
     named = [name for rule in role["rules"] for name in rule.get("resourceNames", ())]
-    assert named == [f"{LEASE}-{Settings().class_name}"]
+    assert named == [f"{LEASE}-{OperatorSettings().class_name}"]

@@ -1,7 +1,7 @@
 """Jobs that wait to run: each at most once, the most urgent first.
 
 In:   jobs, by ``add``, whenever something changes that concerns them.
-Out:  jobs, by ``take``. A job that is added while it runs is handed out once more afterwards, so
+Out:  jobs, by ``get``. A job that is added while it runs is handed out once more afterwards, so
       that its executor always works with the newest state.
 """
 
@@ -26,7 +26,7 @@ class Queue(Generic[Job]):
         self._running: set[Job] = set()
         self._again: dict[Job, int] = {}
         self._timers: dict[Job, asyncio.TimerHandle] = {}
-        self._takers: deque[asyncio.Future[None]] = deque()
+        self._getters: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
         """Return how many jobs wait, without delayed ones."""
@@ -65,16 +65,16 @@ class Queue(Generic[Job]):
             heapq.heappush(self._heap, (urgency, next(self._order), job))
             self._wake_one()
 
-    async def take(self) -> Job:
+    async def get(self) -> Job:
         """Return the most urgent job; ``done`` has to follow."""
         while not self._heap:
-            taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._takers.append(taker)
+            getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
             try:
-                await taker
+                await getter
             except asyncio.CancelledError:
-                if taker.done() and not taker.cancelled():
-                    self._wake_one()  # it was our turn; wake the next taker
+                if getter.done() and not getter.cancelled():
+                    self._wake_one()  # it was our turn; wake the next getter
                 raise
         _, _, job = heapq.heappop(self._heap)
         self._waiting.discard(job)
@@ -82,7 +82,7 @@ class Queue(Generic[Job]):
         return job
 
     def done(self, job: Job) -> None:
-        """Finish a job that was taken, whether it succeeded or not."""
+        """Finish a job that was handed out, whether it succeeded or not."""
         self._running.discard(job)
         if (urgency := self._again.pop(job, None)) is not None:
             self.add(job, urgency)
@@ -107,8 +107,8 @@ class Queue(Generic[Job]):
         self._again.clear()
 
     def _wake_one(self) -> None:
-        while self._takers:
-            taker = self._takers.popleft()
-            if not taker.done():
-                taker.set_result(None)
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
                 return

@@ -26,7 +26,7 @@ REJECTIONS = (errors.Invalid, errors.Forbidden, errors.FieldConflict, errors.Not
 """Errors that a user has to correct."""
 
 
-class Retry(NamedTuple):
+class NextAttempt(NamedTuple):
     """``is_rejection``: a user has to act, so it is reported."""
 
     delay: float
@@ -38,16 +38,16 @@ class Retries:
     def __init__(self) -> None:
         self._backoffs: dict[Job, Backoff] = {}
 
-    def on_failure(self, job: Job, error: errors.GatewayError) -> Retry:
+    def on_failure(self, job: Job, error: errors.GatewayError) -> NextAttempt:
         """Count a failure; return when to try again, and whether to report it."""
         backoff = self._backoffs.setdefault(job, Backoff(FIRST_SECONDS, LAST_REJECTED_SECONDS))
         delay = backoff.next()
         if isinstance(error, STALE) and backoff.attempts <= STALE_ATTEMPTS:
-            return Retry(min(delay, STALE_SECONDS * backoff.attempts), is_stale=True)
+            return NextAttempt(min(delay, STALE_SECONDS * backoff.attempts), is_stale=True)
         if not isinstance(error, REJECTIONS):
-            return Retry(min(delay, LAST_SECONDS))
+            return NextAttempt(min(delay, LAST_SECONDS))
         is_early = isinstance(error, errors.Forbidden) and backoff.attempts < FORBIDDEN_ATTEMPTS
-        return Retry(delay, is_rejection=not is_early)
+        return NextAttempt(delay, is_rejection=not is_early)
 
     def on_success(self, job: Job) -> None:
         self._backoffs.pop(job, None)

@@ -26,7 +26,7 @@ from varnish_gateway.operator.observe.owned import OwnedConfigMap, decode_config
 from varnish_gateway.operator.observe.watches import Watches
 from varnish_gateway.operator.plan.gateway import DesiredGateway, RoutingWrite
 from varnish_gateway.operator.plan.results import JobResult
-from varnish_gateway.operator.plan.routing import Shard
+from varnish_gateway.operator.plan.routing import EncodedShard
 
 AT_ONCE = 16
 
@@ -91,7 +91,7 @@ class RoutingWriter:
         if (stored.routing, stored.index) != (main.routing, main.index):
             raise errors.Conflict("another operator wrote routing between two writes of ours")
 
-    async def _apply_shard(self, shape: GatewayShape, number: int, shard: Shard) -> None:
+    async def _apply_shard(self, shape: GatewayShape, number: int, shard: EncodedShard) -> None:
         async with self._at_once:
             await self._stored(_key(shape, number))
             manifest = manifests.shard_map(shape, number, shard.text)
@@ -121,7 +121,7 @@ class RoutingWriter:
         check_ours(key, owned)
         return owned if isinstance(owned, OwnedConfigMap) else None
 
-    def _has_shard(self, write: RoutingWrite, number: int, shard: Shard) -> bool:
+    def _has_shard(self, write: RoutingWrite, number: int, shard: EncodedShard) -> bool:
         owned = self._observed.owned.get(_key(write.shape, number))
         return isinstance(owned, OwnedConfigMap) and (owned.routing, owned.head) == (shard.hash, write.head)
 

@@ -71,7 +71,7 @@ class Workers:
 
     async def _work(self, group: asyncio.TaskGroup) -> NoReturn:
         while True:
-            job = await self._queue.take()
+            job = await self._queue.get()
             if job.action == "probe":
                 self._start(job, group)
                 continue

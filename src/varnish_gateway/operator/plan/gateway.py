@@ -20,7 +20,7 @@ from varnish_gateway.emit.tls import tls_hash
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import GatewayDelta, GatewayState, Parameters, Tls, wire
 from varnish_gateway.operator.observe.owned import OwnedConfigMap
-from varnish_gateway.operator.plan.routing import DesiredRouting, Shard
+from varnish_gateway.operator.plan.routing import DesiredRouting, EncodedShard
 from varnish_gateway.operator.status.readiness import Expected
 
 Objects = dict[Key, dict[str, Any]]
@@ -39,8 +39,8 @@ class RoutingWrite(Struct, frozen=True):
 
     shape: GatewayShape
     head: str
-    first: Shard
-    dirty: tuple[tuple[int, Shard], ...]
+    first: EncodedShard
+    dirty: tuple[tuple[int, EncodedShard], ...]
     hashes: tuple[str, ...]
     index: bytes | None
     patches: bytes | None

@@ -18,7 +18,7 @@ from varnish_gateway.ir import GatewayDelta, wire
 from varnish_gateway.operator.plan.patches import RoutePatches
 
 
-class Shard(NamedTuple):
+class EncodedShard(NamedTuple):
     text: bytes
     hash: str
 
@@ -125,5 +125,5 @@ class DesiredRouting:
         return msgspec.json.encode(wire.Index(version=2, shards=self.hashes))
 
 
-def _shard(text: bytes) -> Shard:
-    return Shard(text, content_hash(text))
+def _shard(text: bytes) -> EncodedShard:
+    return EncodedShard(text, content_hash(text))

@@ -10,15 +10,15 @@ from varnish_gateway.operator.execute.retries import (
     LAST_SECONDS,
     STALE_ATTEMPTS,
     STALE_SECONDS,
+    NextAttempt,
     Retries,
-    Retry,
 )
 from varnish_gateway.operator.plan.jobs import Job
 
 JOB = Job("object", Key("Service", "shop", "gw"))
 
 
-def failures(error: errors.GatewayError, number: int) -> list[Retry]:
+def failures(error: errors.GatewayError, number: int) -> list[NextAttempt]:
     retries = Retries()
     return [retries.on_failure(JOB, error) for _ in range(number)]
 
@@ -42,7 +42,7 @@ def test_success_starts_over_with_the_first_delay():
 
 def test_stale_write_is_retried_at_once_for_a_while():
     retries = failures(errors.Conflict("x"), STALE_ATTEMPTS + 1)
-    assert retries[0] == Retry(STALE_SECONDS, is_stale=True)
+    assert retries[0] == NextAttempt(STALE_SECONDS, is_stale=True)
     assert [retry.is_stale for retry in retries] == [True] * STALE_ATTEMPTS + [False]
     assert retries[-1].delay == LAST_SECONDS
 
