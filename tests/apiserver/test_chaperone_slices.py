@@ -19,7 +19,7 @@ class Told:
     def __init__(self):
         self.slices, self.listed = {}, []
 
-    def take(self, changes):
+    def update(self, changes):
         for key, piece in changes.items():
             if piece is None:
                 self.slices.pop(key)
@@ -38,12 +38,12 @@ def told():
 
 @pytest.fixture
 async def watches(client, told, monkeypatch):
-    monkeypatch.setattr(slices, "SETTLE_SECONDS", TIMEOUT)  # a list may take long on a slow machine
-    watches = SliceWatches(client, told.take, told.listed.append)
+    monkeypatch.setattr(slices, "FIRST_LIST_SECONDS", TIMEOUT)  # a list may take long on a slow machine
+    watches = SliceWatches(client, told.update, told.listed.append)
     async with asyncio.TaskGroup() as tasks:
-        watches.begin(tasks)
+        watches.start(tasks)
         yield watches
-        watches.want([])
+        watches.watch([])
         watches.close()
         for namespace in list(watches._watches):
             watches._watches[namespace].task.cancel()
@@ -60,20 +60,20 @@ async def test_only_what_is_wanted_is_watched(cluster, namespace, other, watches
     gateway = ProvisionedGateway(cluster, namespace)
     gateway.write_endpoints(f"{namespace}/tea", ENDPOINT)
     gateway.write_endpoints(f"{other}/milk", ENDPOINT)
-    watches.want([namespace])
-    await watches.settle(serving=True)
+    watches.watch([namespace])
+    await watches.until_listed(serving=True)
     assert told.names == {f"{namespace}/tea"}
     await until_async(lambda: told.listed == [namespace], "the namespace is listed")
-    watches.want([namespace, other])
-    await watches.settle(serving=True)
+    watches.watch([namespace, other])
+    await watches.until_listed(serving=True)
     assert told.names == {f"{namespace}/tea", f"{other}/milk"}
     gateway.remove_endpoints(f"{other}/milk")
     await until_async(lambda: told.names == {f"{namespace}/tea"}, "the deletion is told")
 
 
 async def test_a_namespace_without_slices_is_listed_too(namespace, watches, told):
-    watches.want([namespace])
-    await watches.settle(serving=False)
+    watches.watch([namespace])
+    await watches.until_listed(serving=False)
     await until_async(lambda: told.listed == [namespace], "the namespace is listed")
     assert told.slices == {}
 
@@ -82,38 +82,38 @@ async def test_what_nobody_names_any_more_goes_after_a_while(quickly, namespace,
     gateway = quickly
     gateway.write_endpoints(f"{namespace}/tea", ENDPOINT)
     gateway.write_endpoints(f"{other}/milk", ENDPOINT)
-    watches.want([namespace, other])
-    await watches.settle(serving=True)
-    watches.want([other])
+    watches.watch([namespace, other])
+    await watches.until_listed(serving=True)
+    watches.watch([other])
     await until_async(lambda: len(watches) == 1, "the watch is ended")
     assert told.names == {f"{other}/milk"}
     # Whoever comes back is listed anew.
     gateway.remove_endpoints(f"{namespace}/tea")
     gateway.write_endpoints(f"{namespace}/new", ENDPOINT)
-    watches.want([namespace, other])
-    await watches.settle(serving=True)
+    watches.watch([namespace, other])
+    await watches.until_listed(serving=True)
     assert told.names == {f"{other}/milk", f"{namespace}/new"}
 
 
 async def test_what_is_named_again_soon_is_not_listed_again(client, cluster, namespace, watches, told):
     ProvisionedGateway(cluster, namespace).write_endpoints(f"{namespace}/tea", ENDPOINT)
-    watches.want([namespace])
-    await watches.settle(serving=True)
-    watches.want([])
-    watches.want([namespace])
+    watches.watch([namespace])
+    await watches.until_listed(serving=True)
+    watches.watch([])
+    watches.watch([namespace])
     assert len(watches) == 1
     assert told.names == {f"{namespace}/tea"}
     assert client.metrics.requests["list", "EndpointSlice", 200] == 1
 
 
 async def test_a_namespace_that_may_not_be_read_is_not_waited_for_long(cluster, namespace, told, monkeypatch):
-    monkeypatch.setattr(slices, "SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(slices, "FIRST_LIST_SECONDS", 0.2)
     gateway = ProvisionedGateway(cluster, namespace)
     async with cluster.client(gateway.grant()) as client, asyncio.TaskGroup() as tasks:
-        watches = SliceWatches(client, told.take, told.listed.append)
-        watches.begin(tasks)
-        watches.want(["kube-system"])
-        await watches.settle(serving=False)
+        watches = SliceWatches(client, told.update, told.listed.append)
+        watches.start(tasks)
+        watches.watch(["kube-system"])
+        await watches.until_listed(serving=False)
         ((named, problem),) = watches.problems
         assert named == "kube-system"
         assert "may not be watched" in problem

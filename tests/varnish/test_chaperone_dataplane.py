@@ -20,6 +20,7 @@ from support.varnish.dataplane import (
     port_of,
     routing,
     running,
+    running_with_parts,
     saying,
     until_answer,
     until_header,
@@ -31,19 +32,30 @@ from varnish_gateway import errors
 from varnish_gateway.dataplane import events, quarantine
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.process.sockets import parse_listen
+from varnish_gateway.dataplane.quarantine import QuarantineDelays
 from varnish_gateway.dataplane.varnish import supervisor
 from varnish_gateway.dataplane.varnish.vcl import KEPT_VCLS
 
 
 @pytest.fixture
-async def plane(origins):
-    async with running() as data_plane:
+async def plane_and_parts(origins):
+    async with running_with_parts() as (data_plane, parts):
         tea = await origins.port("tea")
         await must_serve(
             data_plane,
             Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", tea), generation="1"),
         )
-        yield data_plane
+        yield data_plane, parts
+
+
+@pytest.fixture
+def plane(plane_and_parts):
+    return plane_and_parts[0]
+
+
+@pytest.fixture
+def parts(plane_and_parts):
+    return plane_and_parts[1]
 
 
 async def test_routing_and_endpoints_serve(plane):
@@ -102,7 +114,7 @@ async def test_a_refused_vcl_is_compiled_once(plane):
 
 
 async def test_a_vcl_whose_compiler_was_killed_is_tried_again_and_told_once(monkeypatch):
-    monkeypatch.setattr(quarantine, "FIRST_SECONDS", 0.2)
+    monkeypatch.setattr(quarantine, "ROUTINE", QuarantineDelays(0.2, 600))
     async with running() as plane:
         flag, attempts = plane.settings.work_dir / "flag", plane.settings.work_dir / "attempts"
         compiler = f"[ -e {flag} ] && echo >>{attempts} && kill -9 $$; exec gcc -O0 -fpic -shared -w -o %o %s"
@@ -119,11 +131,11 @@ async def test_a_vcl_whose_compiler_was_killed_is_tried_again_and_told_once(monk
         await until_header(port_of(plane), "says", "two")
 
 
-async def test_a_vcl_that_is_refused_when_it_begins_is_told_once(plane):
+async def test_vcl_that_fails_in_vcl_init_is_reported_once(plane, parts):
     failing = Change(vcl=user_vcl('sub vcl_init { return (fail("not now")); }'))
     first = str((await plane.apply(failing)).problems[0])
     assert "not now" in first
-    plane._vcl.forgive()
+    parts.vcl.release()
     assert str((await plane.apply(failing)).problems[0]) == first
     assert len(heard(plane, events.VclFailed)) == 1
 
@@ -282,14 +294,14 @@ async def test_arguments_that_varnishd_refuses_disturb_nothing(plane, words, rea
     ("words", "reason"),
     [
         (("-s", "malloc,nonsense"), "Invalid number"),  # some versions notice when a worker starts
-        (("-p", "cc_command=exit 1"), "varnishd refuses a VCL that was good"),
+        (("-p", "cc_command=exit 1"), "varnishd rejects the last good VCL"),
     ],
 )
 async def test_arguments_that_turn_out_to_be_bad_leave_what_served(plane, monkeypatch, words, reason):
     async def nothing(_):
         return None
 
-    monkeypatch.setattr(supervisor, "refusal", nothing)
+    monkeypatch.setattr(supervisor, "rejection", nothing)
     outcome = await plane.apply(Change(extra_args=words))
     assert reason in str(outcome.problems[0])
     before = plane.supervisor.pid
@@ -308,18 +320,18 @@ async def test_a_killed_manager_comes_back_as_it_ran_not_as_it_was_refused(plane
     assert "nosuch" in plane.served.problems[0]
 
 
-async def test_a_killed_manager_comes_back_though_what_follows_its_launch_fails(plane, monkeypatch):
-    rehearse = supervisor.refusal
+async def test_killed_manager_is_restarted_though_a_fault_follows_its_launch(plane, parts, monkeypatch):
+    rehearse = supervisor.rejection
     faults = [BlockingIOError("no more processes")]
 
-    async def refusal(extra_args):
+    async def rejection(extra_args):
         if faults:
             raise faults.pop()
         return await rehearse(extra_args)
 
-    monkeypatch.setattr(supervisor, "refusal", refusal)
+    monkeypatch.setattr(supervisor, "rejection", rejection)
     os.kill(plane.supervisor.pid, signal.SIGKILL)
-    plane._wanted.extra_args = ("-p", "nosuch=1")  # a change that comes before the death is noticed
+    parts.desired.update(Change(extra_args=("-p", "nosuch=1")))  # before the supervisor notices the death
     await until_heard(plane, events.VarnishdExited)
     await until_async(lambda: not faults and plane.served.ready, "it is ready")
     assert (await ask(port_of(plane))).header("says") == "one"

@@ -6,7 +6,7 @@ from support.varnish.dataplane import must_serve, running
 from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.dataplane.change import Change
-from varnish_gateway.dataplane.varnish.cli import CliError, Status
+from varnish_gateway.dataplane.varnish.cli import CliError, CliStatus
 
 VCL = "vcl 4.1;\nbackend default none;\n"
 PROBED = f"""{VCL}
@@ -42,7 +42,7 @@ async def test_vcl_commands(admin):
 async def test_a_refused_command_has_its_status(admin):
     with pytest.raises(CliError, match="nothing") as raised:
         await admin.vcl_use("nothing")
-    assert raised.value.status == Status.PARAMETER
+    assert raised.value.status == CliStatus.PARAMETER
     with pytest.raises(errors.AdminError, match="Cannot read file"):
         await admin.vcl_load("x", "/no/such/file with spaces.vcl")
 
@@ -83,7 +83,7 @@ async def test_the_rest(admin):
     assert await admin.panic_show() is None
     with pytest.raises(CliError) as raised:
         await admin.panic_clear()
-    assert raised.value.status == Status.CANNOT
+    assert raised.value.status == CliStatus.CANNOT
 
 
 async def test_certificates_are_for_builds_that_have_them(admin):
@@ -93,7 +93,7 @@ async def test_certificates_are_for_builds_that_have_them(admin):
     for call in (admin.tls_cert_list(), admin.tls_cert_commit(), admin.tls_cert_load("a", "/b.pem")):
         with pytest.raises(CliError) as raised:
             await call
-        assert raised.value.status == Status.UNKNOWN
+        assert raised.value.status == CliStatus.UNKNOWN
 
 
 async def test_stop_and_start(admin):

@@ -100,7 +100,7 @@ async def test_certificates_come_and_go_without_a_reload(serving):
 
 async def restarts_the_same(plane, port, wanted):
     """Start HAProxy anew: what is on disk is what serves."""
-    os.kill(plane.front.serving.pid, signal.SIGKILL)
+    os.kill(plane.terminator.pid, signal.SIGKILL)
     await until_heard(plane, events.HaproxyBack)
     for name, one in wanted.items():
         assert await certificate_of(port, name) == one.der
@@ -240,7 +240,7 @@ async def test_the_same_again_is_not_done_again(serving):
 async def test_the_admin_socket_that_refuses_makes_it_a_reload(serving):
     plane, port = serving
     # Somebody else's transaction stands in the way.
-    await plane.front.serving.admin.ask(
+    await plane.terminator.service.admin.ask(
         f"set ssl cert tls/{port}.default.pem", pair("milk").content.replace(b"\n\n", b"\n")
     )
     await must_serve(plane, Change(tls=tls(port, (pair("tea", 1), ["tea"]), (pair("coffee"), ["coffee"]))))

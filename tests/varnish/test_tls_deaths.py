@@ -26,7 +26,7 @@ async def serving(origins):
 
 
 def kill(plane, victim):
-    pid = plane.front.serving.pid
+    pid = plane.terminator.pid
     if victim == "worker":
         (pid,) = [child for child in children(pid) if program(child) == "haproxy"]
     os.kill(pid, signal.SIGKILL)
@@ -46,7 +46,7 @@ async def test_a_death_during_an_exchange_brings_the_new_certificates(serving, m
     do = AdminSocket.do
 
     async def die_first(admin, command, *more):
-        if command.startswith("commit") and plane.front.serving.pid is not None:
+        if command.startswith("commit") and plane.terminator.pid is not None:
             monkeypatch.setattr(AdminSocket, "do", do)
             kill(plane, victim)
             if is_noticed:
@@ -95,8 +95,8 @@ async def test_deaths_at_any_moment_of_changes(serving):
         changed = tls(port, (pair("tea", number), ["tea"]), clients="authority" if number % 2 else "", insecure=True)
         change = asyncio.create_task(plane.apply(Change(tls=changed)))
         await asyncio.sleep(number * 0.005)  # not a wait for anything: each time another moment
-        deaths = len(heard(plane, events.HaproxyExited)) + plane.front.serving.running
-        if plane.front.serving.running:
+        deaths = len(heard(plane, events.HaproxyExited)) + plane.terminator.service.running
+        if plane.terminator.service.running:
             kill(plane, "master")
         await change
         await until_async(lambda deaths=deaths: len(heard(plane, events.HaproxyExited)) >= deaths, "it is noticed")
@@ -134,4 +134,4 @@ async def test_a_haproxy_that_is_not_installed_is_named(monkeypatch, tmp_path):
     async with running(f"{FREE_PORTS};https-{port}=127.0.0.1:{port},https") as plane:
         change = Change(vcl=main_vcl(), routing=routing("tea"), tls=tls(port, (pair("tea"), ["tea"])))
         outcome = await plane.apply(change)
-        assert [*map(str, outcome.problems)] == ["HAProxy, which ends TLS, is not installed or not on PATH"]
+        assert [*map(str, outcome.problems)] == ["HAProxy, which terminates TLS, is not installed or not on PATH"]

@@ -33,6 +33,7 @@ from varnish_gateway import errors
 from varnish_gateway.dataplane import quarantine
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.events import ChildBack
+from varnish_gateway.dataplane.quarantine import QuarantineDelays
 from varnish_gateway.dataplane.tls import events
 from varnish_gateway.dataplane.tls import haproxy as haproxy_program
 from varnish_gateway.dataplane.tls.haproxy import Haproxy
@@ -51,7 +52,7 @@ async def serving(origins):
 
 
 def worker_of(plane):
-    (worker,) = [pid for pid in children(plane.front.serving.pid) if program(pid) == "haproxy"]
+    (worker,) = [pid for pid in children(plane.terminator.pid) if program(pid) == "haproxy"]
     return worker
 
 
@@ -62,7 +63,7 @@ async def test_haproxy_killed_under_load_is_back_and_plain_listeners_never_notic
     async with under_load(port_of(plane), TEA, connections=3) as plain, under_load(secure(port), TEA, 3) as load:
         await until_async(lambda: load.answered > 20, "there is load")
         killed = time.monotonic()
-        os.kill(worker_of(plane) if victim == "worker" else plane.front.serving.pid, signal.SIGKILL)
+        os.kill(worker_of(plane) if victim == "worker" else plane.terminator.pid, signal.SIGKILL)
         await until_heard(plane, events.HaproxyBack)
         answered = load.answered
         await until_async(lambda: load.answered > answered + 20, "there is load again")
@@ -78,7 +79,7 @@ async def test_haproxy_killed_under_load_is_back_and_plain_listeners_never_notic
 
 async def test_changes_while_haproxy_is_dead_come_with_its_return(serving):
     plane, port = serving
-    os.kill(plane.front.serving.pid, signal.SIGKILL)
+    os.kill(plane.terminator.pid, signal.SIGKILL)
     await until_heard(plane, events.HaproxyExited)
     await must_serve(plane, Change(tls=tls(port, (pair("tea", 2), ["tea"]))))
     assert await certificate_of(port, "tea") == pair("tea", 2).der
@@ -206,7 +207,7 @@ async def test_a_drain_lets_requests_finish_and_takes_no_new_connections(serving
     idle = http_client.Connection(secure(port))
     assert (await idle.ask("tea")).taker == "tea"
     stopping = asyncio.create_task(plane.stop(10))
-    await until_async(lambda: plane.front._is_ending, "the drain has begun")
+    await until_async(lambda: plane.terminator.is_stopping, "the drain has begun")
 
     async def is_closed():
         with contextlib.suppress(ConnectionRefusedError):
@@ -228,7 +229,7 @@ async def test_a_drain_is_not_cut_short(origins, monkeypatch):
     async with https(origins) as (plane, port):
         reader, writer = await begin_request(port)
         stopping = asyncio.create_task(plane.stop(10))
-        await until_async(lambda: plane.front._is_ending, "the drain has begun")
+        await until_async(lambda: plane.terminator.is_stopping, "the drain has begun")
         await asyncio.sleep(2)  # this is what is tested: time goes by
         assert (await end_request(reader, writer)).startswith(b"HTTP/1.1 200")
         await stopping
@@ -265,7 +266,7 @@ async def end_request(reader, writer):
 
 async def test_nobody_is_left_when_it_stops(serving):
     plane, _ = serving
-    pids = [plane.front.serving.pid, worker_of(plane)]
+    pids = [plane.terminator.pid, worker_of(plane)]
     await plane.stop(0)
     assert not working_in(plane.settings.work_dir) & set(pids)
 
@@ -295,7 +296,7 @@ def is_open(port):
 
 @pytest.mark.parametrize("end", ["kill -9 $$", "exit 1"])
 async def test_a_check_that_failed_for_the_moment_is_made_again(origins, monkeypatch, tmp_path, end):
-    monkeypatch.setattr(quarantine, "FIRST_SECONDS", 0.5)
+    monkeypatch.setattr(quarantine, "ROUTINE", QuarantineDelays(0.5, 600))
     program, flag = tmp_path / "haproxy", tmp_path / "flag"
     program.write_text(f'#!/bin/sh\n[ "$1" = -c ] && rm {flag} 2>/dev/null && {end}\nexec haproxy "$@"\n')
     program.chmod(0o755)
@@ -312,7 +313,7 @@ async def test_a_check_that_failed_for_the_moment_is_made_again(origins, monkeyp
 async def test_what_serves_is_kept_though_a_certificate_can_not_be_used(serving):
     plane, port = serving
     kept = []
-    plane.keep_with(kept.append)
+    plane.on_in_force(kept.append)
     wanted = tls(port, (pair("tea", 1), ["tea"]), (b"nonsense", ["milk"]))
     assert not (await plane.apply(Change(tls=wanted))).serves
     (certificate,) = {certificate.file for certificate in kept[-1].tls.ports[0].certificates}

@@ -1,11 +1,11 @@
-"""What the outside may ask a chaperone, on HEALTH_ADDR.
+"""The pages that a chaperone serves on HEALTH_ADDR.
 
 /health   200 while the process lives
 /ready    200 while traffic is served, 503 before, without a worker and while draining;
           the answer names what serves: configuration, VCL, TLS, generation, sockets, problems,
           and since when the API server has not answered
 /metrics  Prometheus' text format, with ghost's counters per route
-/drain    starts draining: /ready says 503 from then on, traffic still flows; only from within the pod
+/drain    starts draining: /ready answers 503 from then on, traffic still flows; only from within the pod
 """
 
 from ipaddress import ip_address
@@ -16,7 +16,7 @@ from aiohttp import web
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone.feeds.source import Source, with_source
-from varnish_gateway.dataplane.change import Served
+from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.ghost.loopback import get
 from varnish_gateway.dataplane.jsontext import read_json
@@ -27,12 +27,17 @@ COUNTERS_SECONDS = 2.0
 
 
 def health_server(data_plane: DataPlane, source: Source | None = None) -> WebServer:
-    asked = _Asked(data_plane, source)
-    pages = {"GET /health": alive, "GET /ready": asked.ready, "GET /metrics": asked.metrics, "* /drain": asked.drain}
+    handlers = _Pages(data_plane, source)
+    pages = {
+        "GET /health": alive,
+        "GET /ready": handlers.ready,
+        "GET /metrics": handlers.metrics,
+        "* /drain": handlers.drain,
+    }
     return WebServer(pages, "HEALTH_ADDR")
 
 
-class _Asked:
+class _Pages:
     def __init__(self, data_plane: DataPlane, source: Source | None) -> None:
         self._data_plane = data_plane
         self._source = source
@@ -45,22 +50,22 @@ class _Asked:
 
     async def metrics(self, _: web.Request) -> web.Response:
         text = page(self._counters, self._served(), await self._ghost_counters())
-        more = await self._data_plane.front.metrics()
+        more = await self._data_plane.terminator.metrics()
         more += () if self._source is None else self._source.metrics()
         return web.Response(text=text + "".join(f"{line}\n" for line in more), content_type="text/plain")
 
     async def drain(self, request: web.Request) -> web.Response:
-        if not _is_from_here(request):  # or whoever reaches the pod could take it out of service
+        if not _is_from_here(request):  # a client that reaches the pod must not take it out of service
             return web.Response(status=403, text="only from within the pod\n")
         self._data_plane.start_draining()
         return await self.ready(request)
 
-    def _served(self) -> Served:
+    def _served(self) -> ServingState:
         served = self._data_plane.served
         return served if self._source is None else with_source(served, self._source.state)
 
     async def _ghost_counters(self) -> dict[str, Any] | None:
-        """Return ghost's counters, None where they can't be had (no worker, a VCL without ghost)."""
+        """Return ghost's counters, None where there are none (no worker, a VCL without ghost)."""
         if not self._data_plane.served.ready:
             return None
         port = self._data_plane.supervisor.reload_port

@@ -1,11 +1,11 @@
 """The last configuration that served, on disk, for a start without an API server.
 
-In:   what is in force, after every change.
+In:   the configuration in force, after every change.
 Out:  files that a later process reads: the VCL, routing shards, pools of endpoints and TLS.
 
-A change writes what it touches: files are named by their content, and ``last.json``, which
-names them all, is replaced last and in one step. Content is checked against its name when it
-is read, so that a disk which lost something is noticed; then there is no last configuration.
+A change writes what it touches: files are named by the hash of their content, and ``last.json``, which
+names them all, is replaced last and in one step. The reader checks content against its name. If the disk
+lost something, there is no last good configuration.
 """
 
 import logging
@@ -35,8 +35,8 @@ _CONTENT_FILE = re.compile(
 log = logging.getLogger(__name__)
 
 
-class Last(Struct, frozen=True, forbid_unknown_fields=True):
-    """``owner`` is the ConfigMap that it came from: another one's configuration is not ours."""
+class LastGoodIndex(Struct, frozen=True, forbid_unknown_fields=True):
+    """``owner`` is the ConfigMap that it came from; the configuration of another one is ignored."""
 
     version: Literal[1]
     owner: str
@@ -48,8 +48,8 @@ class Last(Struct, frozen=True, forbid_unknown_fields=True):
     tls_files: tuple[str, ...] = ()
 
 
-class Kept(Struct, frozen=True):
-    """What served before: the VCL, routing by shard, the endpoints of every pool, and certificates."""
+class SavedConfiguration(Struct, frozen=True):
+    """What served last: the VCL, routing by shard, the endpoints of every pool, and certificates."""
 
     vcl: str
     routing: Mapping[int, bytes]
@@ -65,33 +65,33 @@ class LastGood:
         self._directory = directory
         self._owner = owner
         self._on_disk: set[str] = set()
-        self._written: Last | None = None
+        self._written: LastGoodIndex | None = None
         self._tls: Tls | None = None
         self._tls_files: Mapping[str, bytes] = {}
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def load(self) -> Kept | None:
-        """Return what served last, None if there is nothing that can be used. Sweep what is not needed."""
+    def load(self) -> SavedConfiguration | None:
+        """Return what served last, None if nothing usable is on disk. Remove all other files."""
         try:
             last = self._read_names()
             contents = {} if last is None else {name: self._read(name) for name in _files(last)}
-            kept = None if last is None else _kept(last, contents)
+            saved = None if last is None else _saved(last, contents)
         except (
             OSError,
             ValueError,
             errors.BadDocument,
         ) as error:  # msgspec's errors and those of decoding are ValueErrors
             log.warning("the last configuration on disk is not usable: %s", error)
-            last, kept, contents = None, None, {}
+            last, saved, contents = None, None, {}
         self._written, self._on_disk = last, set(contents)
-        self._take_tls(None if kept is None else kept.tls)
+        self._update_tls(None if saved is None else saved.tls)
         self._sweep()
-        return kept
+        return saved
 
     def save(self, in_force: InForce) -> None:
-        """Keep what is in force; quick where little or nothing changed. A disk that is full is no reason to stop."""
+        """Write the configuration in force; cheap where little changed. A full disk is only logged."""
         vcl = in_force.vcl.encode()
-        self._take_tls(in_force.tls)
+        self._update_tls(in_force.tls)
         files = {**in_force.bundle.files, f"main-{content_hash(vcl)}.vcl": vcl, **self._tls_files}
         last = _names(files, self._owner, in_force.generation)
         if last == self._written:
@@ -108,16 +108,16 @@ class LastGood:
         except OSError as error:
             log.warning("can't keep the last configuration in %s: %s", self._directory, error.strerror)
 
-    def _take_tls(self, tls: Tls | None) -> None:
-        """Take in certificates; None: HAProxy is still on its way to them, and those of before count."""
+    def _update_tls(self, tls: Tls | None) -> None:
+        """Set the certificates. None: the TLS terminator has not applied them yet, and the last ones count."""
         if tls is not None and tls is not self._tls:
             self._tls, self._tls_files = tls, _tls_files(tls)
 
-    def _read_names(self) -> Last | None:
+    def _read_names(self) -> LastGoodIndex | None:
         path = self._directory / NAMES
         if not path.exists():
             return None
-        last = msgspec.json.decode(path.read_bytes(), type=Last)
+        last = msgspec.json.decode(path.read_bytes(), type=LastGoodIndex)
         return last if last.owner == self._owner else None
 
     def _read(self, name: str) -> bytes:
@@ -126,7 +126,7 @@ class LastGood:
             raise ValueError(f"{NAMES}: {name!r} is not the name of a file of ours")
         content = (self._directory / name).read_bytes()
         if content_hash(content) != match["hash"]:
-            raise ValueError(f"{name} holds something else than was written")
+            raise ValueError(f"{name} does not match its hash")
         return content
 
     def _sweep(self) -> None:
@@ -138,13 +138,13 @@ class LastGood:
             log.warning("can't clean up in %s: %s", self._directory, error.strerror)
 
 
-def _names(files: Mapping[str, bytes], owner: str, generation: str | None) -> Last:
+def _names(files: Mapping[str, bytes], owner: str, generation: str | None) -> LastGoodIndex:
     def of(kind: str) -> tuple[str, ...]:
         return tuple(name for name in files if name.startswith(f"{kind}-"))
 
     (vcl,) = of("main")
     pems = tuple(name for name in files if name.endswith(".pem"))
-    return Last(1, owner, vcl, of("routing"), of("endpoints"), generation, next(iter(of("tls")), None), pems)
+    return LastGoodIndex(1, owner, vcl, of("routing"), of("endpoints"), generation, next(iter(of("tls")), None), pems)
 
 
 def _tls_files(tls: Tls) -> dict[str, bytes]:
@@ -152,11 +152,11 @@ def _tls_files(tls: Tls) -> dict[str, bytes]:
     return {f"tls-{content_hash(document)}.json": document, **tls.files}
 
 
-def _files(last: Last) -> tuple[str, ...]:
+def _files(last: LastGoodIndex) -> tuple[str, ...]:
     return (last.vcl, *last.routing, *last.endpoints, *((last.tls,) if last.tls else ()), *last.tls_files)
 
 
-def _kept(last: Last, contents: Mapping[str, bytes]) -> Kept:
+def _saved(last: LastGoodIndex, contents: Mapping[str, bytes]) -> SavedConfiguration:
     pools: Pools = {}
     for name in last.endpoints:
         pools |= msgspec.json.decode(contents[name], type=wire.Endpoints).pools
@@ -164,7 +164,7 @@ def _kept(last: Last, contents: Mapping[str, bytes]) -> Kept:
     tls = None
     if last.tls is not None:
         tls = read_tls({**contents, TLS_JSON: contents[last.tls]}, NAMES)
-    return Kept(contents[last.vcl].decode(), routing, pools, last.generation, tls)
+    return SavedConfiguration(contents[last.vcl].decode(), routing, pools, last.generation, tls)
 
 
 def _shard(name: str) -> int:

@@ -1,10 +1,10 @@
 """``vgw chaperone``: one data plane from plain files or from a cluster, until SIGTERM or SIGINT.
 
-In:   Settings, and the way to the API server where the configuration comes from a cluster.
-Out:  the exit status: 0 after a stop that was asked for, 1 if varnishd could not be started. A bug
-of ours is raised: whoever started us starts us again.
+In:   Settings, and a Connection to the API server where the configuration comes from a cluster.
+Out:  the exit status: 0 after a requested stop, 1 if varnishd could not be started. A bug is raised, so
+that Kubernetes or systemd restarts the process.
 
-Changes are followed until the last connection has ended: endpoints may go while we drain.
+The chaperone applies changes until the last connection has closed: endpoints may go while it drains.
 """
 
 import asyncio
@@ -16,8 +16,9 @@ import msgspec
 
 from varnish_gateway import errors
 from varnish_gateway.chaperone.feeds.cluster import ClusterFeed
-from varnish_gateway.chaperone.feeds.files import PlainFiles
+from varnish_gateway.chaperone.feeds.files import FileFeed
 from varnish_gateway.chaperone.health import health_server
+from varnish_gateway.dataplane.assemble import assemble
 from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.kube.client import Client
@@ -31,29 +32,30 @@ log = logging.getLogger(__name__)
 
 
 async def run_chaperone(settings: Settings, connection: Connection | None = None) -> int:
-    """Serve until told to stop, then drain."""
+    """Serve until a stop signal, then drain."""
     stop = stop_signal()
     if connection is None:
         return await _run_on_files(settings, stop)
     async with Client(connection, user_agent=f"varnish-gateway-chaperone/{VERSION}") as client:
-        data_plane = DataPlane(settings)
+        data_plane = assemble(settings)
         feed = ClusterFeed(settings, client, data_plane)
-        return await _serve(data_plane, health_server(data_plane, feed), feed.run(), stop)
+        return await serve(data_plane, health_server(data_plane, feed), feed.run(), stop)
 
 
 async def _run_on_files(settings: Settings, stop: asyncio.Future[None]) -> int:
-    files = PlainFiles(settings)
+    files = FileFeed(settings)
     if files.by_hand:
-        # What somebody wrote is only read; what ghost reads is a copy, so that the last good one stays.
+        # The user's file is only read. ghost reads a copy, so that the last good one stays.
         in_force = settings.work_dir / "in-force" / "ghost.json"
         settings = msgspec.structs.replace(settings, ghost_config_path=in_force)
-    data_plane = DataPlane(settings)
-    return await _serve(data_plane, health_server(data_plane), _follow(files, data_plane), stop)
+    data_plane = assemble(settings)
+    return await serve(data_plane, health_server(data_plane), _follow(files, data_plane), stop)
 
 
-async def _serve(
+async def serve(
     data_plane: DataPlane, health: WebServer, follow: Coroutine[Any, Any, None], stop: asyncio.Future[None]
 ) -> int:
+    """Run the data plane with its feed until ``stop``; return the exit status."""
     try:
         await data_plane.start()
         if data_plane.settings.health is not None:
@@ -68,15 +70,15 @@ async def _serve(
         await asyncio.wait({*tasks, stop}, return_when=asyncio.FIRST_COMPLETED)
         if not any(task.done() for task in tasks):
             await data_plane.drain(data_plane.settings.drain_seconds)
-        await _end(tasks)
+        await _cancel(tasks)
     finally:
         await data_plane.stop(0)
         await health.stop()
     return 0
 
 
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
-    """Cancel them; raise the bug of ours that ended one before."""
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel the tasks; raise the bug that ended one before."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
@@ -86,6 +88,6 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
             raise bug
 
 
-async def _follow(files: PlainFiles, data_plane: DataPlane) -> None:
+async def _follow(files: FileFeed, data_plane: DataPlane) -> None:
     async for _ in bursts(lambda: files.paths):
         await data_plane.apply(files.read())

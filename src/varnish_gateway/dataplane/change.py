@@ -1,7 +1,7 @@
-"""What is said to a data plane, and what it says.
+"""The values that go into a data plane and come out of it.
 
 In:   nothing; these are values.
-Out:  Change and Outcome of one ``apply``, InForce for a restart, Served for whoever asks.
+Out:  Change and Outcome of one ``apply``, InForce for a restart, ServingState for health.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ class Change(Struct, frozen=True, kw_only=True):
     """What is different from now on; None and absent mean unchanged.
 
     ``remembered`` are pools from before a restart; they count until their namespace is among
-    ``listed``, that is, until all its slices are known. ``bundle`` stands instead of routing and
-    slices where somebody wrote ghost's files by hand. ``generation`` names the input; health
-    reports the generation that serves.
+    ``listed``, that is, until all its slices are known. ``bundle`` replaces routing and slices where
+    a user wrote ghost's files by hand. ``generation`` names the input; health reports the generation
+    that serves.
     """
 
     vcl: str | None = None
@@ -35,6 +35,35 @@ class Change(Struct, frozen=True, kw_only=True):
     tls: Tls | None = None
     generation: str | None = None
 
+    @property
+    def affects_ghost(self) -> bool:
+        """Whether routing has to be joined with endpoints again."""
+        return bool(self.routing or self.slices or self.remembered or self.listed)
+
+    def merge(self, *later: "Change") -> "Change":
+        """Return one change that has the effect of this one and of the later ones, in their order."""
+        changes: tuple[Change, ...] = (self, *later)
+        merged: dict[str, object] = {}
+        for change in changes:
+            for name in ("vcl", "sockets", "extra_args", "bundle", "tls", "generation"):
+                if (value := getattr(change, name)) is not None:
+                    merged[name] = value
+        for name in ("routing", "slices", "remembered"):
+            merged[name] = _united([getattr(change, name) for change in changes])
+        merged["listed"] = frozenset[str]().union(*(change.listed for change in changes))
+        return Change(**merged)  # type: ignore[arg-type]
+
+
+def _united(mappings: list[Mapping[object, object]]) -> Mapping[object, object]:
+    """Return one mapping; a later value replaces an earlier one."""
+    filled = [mapping for mapping in mappings if mapping]
+    if len(filled) < 2:
+        return filled[0] if filled else {}
+    united: dict[object, object] = {}
+    for mapping in filled:
+        united.update(mapping)
+    return united
+
 
 class Outcome(Struct, frozen=True):
     """What a pass could not do. Empty: the newest configuration serves."""
@@ -47,7 +76,7 @@ class Outcome(Struct, frozen=True):
 
 
 class InForce(Struct, frozen=True):
-    """All that it takes to serve the same again after a restart."""
+    """Everything that a restarted data plane needs to serve the same again."""
 
     vcl: str
     bundle: Bundle
@@ -55,12 +84,12 @@ class InForce(Struct, frozen=True):
     tls: Tls | None = None
 
 
-class Served(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What serves at this moment.
+class ServingState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What serves at this moment, as /ready reports it.
 
     ``tls`` is the hash of the tls.json whose certificates all serve.
-    ``problems`` stand against the newest configuration; ``troubles`` are sources that can't be
-    followed now. ``away_since``: the API server has not answered since then.
+    ``problems`` keep the newest configuration from serving; ``troubles`` are sources that can't be
+    watched now. ``away_since``: the API server has not answered since then.
     """
 
     ready: bool

@@ -1,10 +1,12 @@
-"""Everything that was asked of a data plane so far.
+"""What a data plane should serve: the sum of all changes so far.
 
 In:   Changes, and the addresses of external hosts.
-Out:  what is wanted now: sockets, arguments, VCL, TLS, and ghost's files as one Bundle. Pure.
+Out:  the desired sockets, arguments, VCL and TLS, and ghost's files as one Bundle. Pure.
 """
 
 from collections.abc import Mapping
+
+import msgspec
 
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.ghost.files import Bundle, GhostFiles
@@ -13,37 +15,60 @@ from varnish_gateway.dataplane.process.sockets import Sockets
 from varnish_gateway.ir import Tls
 
 
-class Wanted:
-    """Begins with what the settings say."""
+class DesiredConfiguration:
+    """Starts with the sockets and arguments of the settings."""
 
     def __init__(self, sockets: Sockets, extra_args: tuple[str, ...]) -> None:
-        self.sockets = sockets
-        self.extra_args = extra_args
-        self.tls: Tls | None = None
-        self.vcl: str | None = None
-        self.generation: str | None = None
-        self.join = Join()
+        self._sockets = sockets
+        self._extra_args = extra_args
+        self._sum = Change()
+        self._join = Join()
         self._files = GhostFiles()
         self._bundle = self._files.bundle()
 
-    def take(self, change: Change) -> None:
-        self.vcl = self.vcl if change.vcl is None else change.vcl
-        self.sockets = change.sockets or self.sockets
-        self.extra_args = self.extra_args if change.extra_args is None else change.extra_args
-        self.tls = self.tls if change.tls is None else change.tls
-        self.generation = change.generation or self.generation
+    @property
+    def vcl(self) -> str | None:
+        return self._sum.vcl
+
+    @property
+    def tls(self) -> Tls | None:
+        return self._sum.tls
+
+    @property
+    def generation(self) -> str | None:
+        return self._sum.generation
+
+    @property
+    def sockets(self) -> Sockets:
+        return self._sum.sockets or self._sockets
+
+    @property
+    def extra_args(self) -> tuple[str, ...]:
+        return self._extra_args if self._sum.extra_args is None else self._sum.extra_args
+
+    @property
+    def bundle(self) -> Bundle:
+        return self._bundle
+
+    @property
+    def external_hosts(self) -> frozenset[str]:
+        """Host names that the resolver has to follow."""
+        return self._join.external_hosts
+
+    def update(self, change: Change) -> None:
+        """Apply a change. Routing and endpoints go into ghost's files, which keep them in their own form."""
+        scalars = msgspec.structs.replace(change, routing={}, slices={}, remembered={}, listed=frozenset(), bundle=None)
+        self._sum = self._sum.merge(scalars)
         if change.bundle is not None:
             self._bundle = change.bundle
-        if change.routing or change.slices or change.remembered or change.listed:
-            pools = self.join.update(
+        if change.affects_ghost:
+            pools = self._join.update(
                 routing=change.routing, slices=change.slices, remembered=change.remembered, listed=change.listed
             )
             self._files.update(change.routing, pools)
             self._bundle = self._files.bundle()
 
     def resolve(self, resolved: Mapping[str, tuple[str, ...]]) -> None:
-        self._files.update({}, self.join.update(resolved=resolved))
+        """Apply the addresses of external hosts."""
+        self._files.update({}, self._join.update(resolved=resolved))
         self._bundle = self._files.bundle()
-
-    def bundle(self) -> Bundle:
-        return self._bundle

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from varnish_gateway.dataplane import events
-from varnish_gateway.dataplane.change import Served
-from varnish_gateway.dataplane.tls import events as tls_events
+from varnish_gateway.dataplane.change import ServingState
+from varnish_gateway.dataplane.tls import metrics as tls_metrics
 from varnish_gateway.runtime.prometheus import family, sample
 
 _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
@@ -20,18 +20,15 @@ _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
     events.VclFailed: ("vgw_vcl_failures_total", "VCLs that varnishd refused."),
     events.ChildDied: ("vgw_worker_deaths_total", "Workers of varnishd that died."),
     events.VarnishdExited: ("vgw_varnishd_deaths_total", "Managers of varnishd that died."),
-    tls_events.HaproxyExited: ("vgw_haproxy_deaths_total", "Processes of HAProxy that died."),
-    tls_events.HaproxyReloaded: ("vgw_haproxy_reloads_total", "Reloads of HAProxy."),
-    tls_events.CertificatesChanged: ("vgw_certificate_changes_total", "Changes of certificates without a reload."),
-    tls_events.TlsFailed: ("vgw_tls_failures_total", "Certificates that were refused."),
+    **tls_metrics.COUNTED,
     events.Restarting: ("vgw_varnishd_restarts_total", "Restarts that we asked for."),
-    events.Fault: ("vgw_faults_total", "Attempts that failed for the world's sake and were repeated."),
+    events.Fault: ("vgw_faults_total", "Attempts that failed because of a fault and were repeated."),
 }
 _ROUTE_COUNTERS = ("requests", "hits", "misses", "passes")
 
 
 class EventCounters:
-    """Counts what the bus tells."""
+    """Counts the events that the bus publishes."""
 
     def __init__(self) -> None:
         self._counts: Counter[type[events.Event]] = Counter()
@@ -44,8 +41,8 @@ class EventCounters:
             yield from family(name, "counter", help_text, [({}, self._counts[kind])])
 
 
-def page(counters: EventCounters, served: Served, ghost: Mapping[str, Any] | None) -> str:
-    """Return the whole page; ghost is None while its counters can't be read."""
+def page(counters: EventCounters, served: ServingState, ghost: Mapping[str, Any] | None) -> str:
+    """Return the whole page; ``ghost`` is None while its counters can't be read."""
     lines = [*counters.lines()]
     lines += family("vgw_ready", "gauge", "1 while traffic is served.", [({}, int(served.ready))])
     lines += family(

@@ -1,60 +1,67 @@
-"""What was refused is left alone for a while, and then tried again: it may have been the moment.
+"""Quarantine: what was rejected is not retried until it changes or a delay passes.
 
-In:   what was refused, and why.
-Out:  why, for as long as it is to be left alone; then a call of ``wake``.
+In:   a rejected thing, and the reason.
+Out:  the reason, for as long as the thing is quarantined; then a call of ``wake``.
 
-A compiler that was killed, a name that could not be resolved and a file that could not be opened
-look like a mistake of whoever wrote the VCL or the routes. Nobody tells them apart, so everything
-that was refused has another chance after seconds, and from then on ever more rarely.
+Transient failures (an OOM-killed compiler, a DNS outage, a file that could not be opened) can't be
+told apart from invalid VCL or invalid routes, so every rejection is retried: after seconds at
+first, then ever more rarely.
 """
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from varnish_gateway.dataplane.retry import Delays
-
-FIRST_SECONDS, LAST_SECONDS = 10.0, 600.0
-COSTLY_FIRST_SECONDS, COSTLY_LAST_SECONDS = 60.0, 86400.0
-"""Where each attempt may cost a cache."""
+from varnish_gateway.dataplane.retry import RetryTimer
 
 Thing = TypeVar("Thing")
 
 
-class Refused(Generic[Thing]):
-    """The thing that was refused last. The same one is left alone for twice as long each time."""
+class QuarantineDelays(NamedTuple):
+    """Seconds of the first quarantine of a thing, and of the longest one."""
 
-    def __init__(self, wake: Callable[[], None], *, costly: bool = False) -> None:
+    first: float
+    last: float
+
+
+ROUTINE = QuarantineDelays(10.0, 600.0)
+COSTLY = QuarantineDelays(60.0, 86400.0)
+"""Where each attempt may cost a cache."""
+
+
+class Quarantine(Generic[Thing]):
+    """Holds the thing that was rejected last. Each further rejection of the same thing doubles its delay."""
+
+    def __init__(self, wake: Callable[[], None], delays: QuarantineDelays) -> None:
         self._wake = wake
-        first, last = (COSTLY_FIRST_SECONDS, COSTLY_LAST_SECONDS) if costly else (FIRST_SECONDS, LAST_SECONDS)
-        self._delays = Delays(self._expire, first, last)
+        self._timer = RetryTimer(self._expire, *delays)
         self._thing: Thing | None = None
-        self._why: str | None = None
+        self._reason: str | None = None
 
-    def why(self, thing: Thing) -> str | None:
-        """Return why a thing is to be left alone, None if it may be tried."""
-        return self._why if thing == self._thing else None
+    def reason(self, thing: Thing) -> str | None:
+        """Return why a thing is quarantined, None if it may be tried."""
+        return self._reason if thing == self._thing else None
 
-    def note(self, thing: Thing, why: str) -> float:
-        """Leave a thing alone for the seconds that are returned."""
+    def reject(self, thing: Thing, reason: str) -> float:
+        """Quarantine a thing for the returned seconds."""
         if thing != self._thing:
-            self._delays.begin_anew()
-        self._thing, self._why = thing, why
-        return self._delays.again()
+            self._timer.reset()
+        self._thing, self._reason = thing, reason
+        return self._timer.schedule()
 
-    def forgive(self, thing: Thing | None = None) -> None:
-        """Let what was refused, or this thing alone, be tried at once: something other than itself has changed."""
+    def release(self, thing: Thing | None = None) -> None:
+        """Let the rejected thing be tried at once, or only this one: something beside it changed."""
         if thing in (None, self._thing):
-            self._why = None
+            self._reason = None
 
     def clear(self) -> None:
-        """Begin anew: something was accepted."""
+        """Forget the rejected thing and its delays: something was accepted."""
         self.close()
-        self._thing = self._why = None
+        self._thing = self._reason = None
 
     def close(self) -> None:
-        """Let no timer go off any more."""
-        self._delays.cancel()
+        """Cancel the timer."""
+        self._timer.cancel()
 
     def _expire(self) -> None:
-        self._why = None
+        self._reason = None
         self._wake()

@@ -1,57 +1,59 @@
-"""What fails is tried again by itself, ever more rarely.
+"""Retry after faults: a process that died, a port that is taken, a connection that broke.
 
-In:   faults of the world, and word when all is well.
-Out:  a call of ``wake`` after a while; each fault is told on the bus.
+In:   faults, and ``reset`` once everything works.
+Out:  a call of ``wake`` after a growing delay; the bus publishes each fault.
 """
 
 import asyncio
 from collections.abc import Callable
 
 from varnish_gateway.dataplane.events import Bus, Fault
+from varnish_gateway.runtime.backoff import Backoff
 
 FIRST_SECONDS = 0.1
 LAST_SECONDS = 5.0
 
 
-class Delays:
-    """Each call of ``again`` waits twice as long as the one before: ``first`` seconds, and at most ``last``."""
+class RetryTimer:
+    """One timer. Each ``schedule`` replaces the pending one and waits longer, up to ``last`` seconds."""
 
     def __init__(self, wake: Callable[[], None], first: float, last: float) -> None:
         self._wake = wake
-        self._first = self._seconds = first
-        self._last = last
+        self._backoff = Backoff(first, last)
         self._timer: asyncio.TimerHandle | None = None
 
-    def again(self) -> float:
-        """Wake once, after the seconds that are returned."""
-        delay, self._seconds = self._seconds, min(self._seconds * 2, self._last)
+    def schedule(self) -> float:
+        """Call ``wake`` once, after the returned seconds."""
+        delay = self._backoff.next()
         self.cancel()
         self._timer = asyncio.get_running_loop().call_later(delay, self._wake)
         return delay
 
-    def begin_anew(self) -> None:
-        """Let the next delay be the first one."""
-        self._seconds = self._first
+    def reset(self) -> None:
+        """Start over with the first delay."""
+        self._backoff.reset()
 
     def cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
 
-class Retry:
-    """For faults: they are over soon, or come again."""
+class FaultRetry:
+    """Publishes faults and schedules the next attempt."""
 
-    def __init__(self, bus: Bus, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, bus: Bus, wake: Callable[[], None], *, first: float = FIRST_SECONDS, last: float = LAST_SECONDS
+    ) -> None:
         self._bus = bus
-        self._delays = Delays(wake, FIRST_SECONDS, LAST_SECONDS)
+        self._timer = RetryTimer(wake, first, last)
 
     def later(self, fault: Exception) -> None:
-        """Tell of a fault; wake after twice the time of before."""
-        self._bus.publish(Fault(reason=str(fault), retry_seconds=self._delays.again()))
+        """Publish a fault; wake after a delay twice as long as the last one."""
+        self._bus.publish(Fault(reason=str(fault), retry_seconds=self._timer.schedule()))
 
-    def begin_anew(self) -> None:
-        """Let the next fault be the first one."""
-        self._delays.begin_anew()
+    def reset(self) -> None:
+        """Start over with the first delay: an attempt succeeded."""
+        self._timer.reset()
 
     def cancel(self) -> None:
-        self._delays.cancel()
+        self._timer.cancel()

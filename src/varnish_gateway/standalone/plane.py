@@ -19,7 +19,8 @@ from msgspec import UNSET
 from varnish_gateway import errors
 from varnish_gateway.api import EndpointSlice, Key
 from varnish_gateway.dataplane import events
-from varnish_gateway.dataplane.change import Change, Served
+from varnish_gateway.dataplane.assemble import assemble
+from varnish_gateway.dataplane.change import Change, ServingState
 from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.process.sockets import Sockets, parse_listen
 from varnish_gateway.dataplane.settings import Settings
@@ -117,7 +118,7 @@ class Plane:
         return self.served.ready if self.served is not None else not self._wanted.placed
 
     @property
-    def served(self) -> Served | None:
+    def served(self) -> ServingState | None:
         """What serves at this moment; None while no varnishd runs."""
         return self._data_plane.served if self._data_plane is not None else None
 
@@ -186,7 +187,7 @@ class Plane:
             gateway_name=self.key.name,
             namespace=self.key.namespace,
         )
-        data_plane = DataPlane(settings)
+        data_plane = assemble(settings)
         data_plane.bus.subscribe(self._hear)
         try:
             await data_plane.start()

@@ -23,8 +23,8 @@ from msgspec import Struct
 from support.http.client import SECONDS, Answer, Request, over_http1, over_http2
 from support.http.origins import Origins, ReceivedRequest
 from varnish_gateway.api import Key
+from varnish_gateway.dataplane.assemble import assemble
 from varnish_gateway.dataplane.change import Change
-from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.emit.routing import Shards
@@ -151,7 +151,7 @@ class CaseHarness:
 
     def __init__(self, work_dir: Path) -> None:
         listen = ";".join(f"{name}=127.0.0.1:0,http" for name in ("ghost-reload", *(f"http-{p}" for p in PORTS)))
-        self._plane = DataPlane(Settings(work_dir=work_dir, sockets=parse_listen(listen)))
+        self._plane = assemble(Settings(work_dir=work_dir, sockets=parse_listen(listen)))
         self._origins = Origins()
         self._catalogue = Catalogue()
         self._objects = Objects()

@@ -15,7 +15,9 @@ from support.http.client import Answer
 from support.waiting import TIMEOUT, until_async
 from varnish_gateway.api import EndpointSlice, Key, key_of
 from varnish_gateway.dataplane import events
+from varnish_gateway.dataplane.assemble import collaborators
 from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.collaborators import Collaborators
 from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.settings import Settings
@@ -29,12 +31,22 @@ FREE_PORTS = "ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:0,http"
 @contextlib.asynccontextmanager
 async def running(listen: str = FREE_PORTS, **more: object) -> AsyncIterator[DataPlane]:
     """Give a started data plane without a configuration."""
+    async with running_with_parts(listen, **more) as (data_plane, _):
+        yield data_plane
+
+
+@contextlib.asynccontextmanager
+async def running_with_parts(
+    listen: str = FREE_PORTS, **more: object
+) -> AsyncIterator[tuple[DataPlane, Collaborators]]:
+    """Give a started data plane and its collaborators."""
     with open_directory() as directory:
         settings = Settings(work_dir=directory, sockets=parse_listen(listen), storage=("malloc,16m",), **more)
-        data_plane = DataPlane(settings)
+        parts = collaborators(settings)
+        data_plane = DataPlane(settings, parts)
         try:
             await data_plane.start()
-            yield data_plane
+            yield data_plane, parts
         finally:
             await data_plane.stop(0)
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from varnish_gateway.chaperone.feeds.source import SourceState
 from varnish_gateway.chaperone.health import health_server
-from varnish_gateway.dataplane.change import Served
+from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.events import Bus
 from varnish_gateway.runtime.environment import Address
 
@@ -21,7 +21,7 @@ class DataPlane:
         self.bus = Bus()
         self.draining = False
         self.supervisor = self
-        self.front = self
+        self.terminator = self
         self.reload_port = 1  # nobody listens there
 
     def start_draining(self):
@@ -32,7 +32,7 @@ class DataPlane:
 
     @property
     def served(self):
-        return Served(
+        return ServingState(
             ready=not self.draining,
             reason="draining" if self.draining else "",
             configuration="x",

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from support.varnish.tls import pair, tls
-from varnish_gateway.chaperone.last_good import Kept, LastGood
+from varnish_gateway.chaperone.last_good import LastGood, SavedConfiguration
 from varnish_gateway.dataplane.change import InForce
 from varnish_gateway.dataplane.ghost.files import GhostFiles
 from varnish_gateway.ir import Tls, wire
@@ -33,7 +33,7 @@ def test_nothing_is_there_at_first(place):
 
 def test_what_was_saved_is_found(place):
     LastGood(place, "n/gw").save(in_force())
-    assert LastGood(place, "n/gw").load() == Kept("vcl 4.1;", ROUTING, {"n/tea:80": TEA}, "3")
+    assert LastGood(place, "n/gw").load() == SavedConfiguration("vcl 4.1;", ROUTING, {"n/tea:80": TEA}, "3")
 
 
 def test_the_newest_is_found_and_nothing_else_stays(place):
@@ -42,7 +42,7 @@ def test_the_newest_is_found_and_nothing_else_stays(place):
     before = names(place)
     last.save(in_force({"n/tea:80": MILK}, vcl="vcl 4.1; # two", generation="4"))
     assert len(names(place)) == len(before)
-    assert LastGood(place, "n/gw").load() == Kept("vcl 4.1; # two", ROUTING, {"n/tea:80": MILK}, "4")
+    assert LastGood(place, "n/gw").load() == SavedConfiguration("vcl 4.1; # two", ROUTING, {"n/tea:80": MILK}, "4")
 
 
 def test_only_what_changed_is_written(place):

@@ -1,8 +1,8 @@
 from varnish_gateway.dataplane import events
-from varnish_gateway.dataplane.change import Served
+from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.metrics import EventCounters, page
 
-SERVED = Served(
+SERVED = ServingState(
     ready=True,
     reason="",
     configuration="c",

@@ -2,51 +2,49 @@ import asyncio
 
 import pytest
 
-from varnish_gateway.dataplane import quarantine
-from varnish_gateway.dataplane.quarantine import Refused
+from varnish_gateway.dataplane.quarantine import COSTLY, ROUTINE, Quarantine, QuarantineDelays
 
 
-async def noted(refusals, *things):
-    """Return how long each is left alone."""
+async def rejected(quarantine, *things):
+    """Return how long each is quarantined."""
     try:
-        return [refusals.note(thing, "no") for thing in things]
+        return [quarantine.reject(thing, "no") for thing in things]
     finally:
-        refusals.close()
+        quarantine.close()
 
 
-async def test_the_same_is_left_alone_ever_longer_and_another_begins_anew():
-    assert await noted(Refused(print), *"aaaaaaaab") == [10, 20, 40, 80, 160, 320, 600, 600, 10]
-    costly = await noted(Refused(print, costly=True), *"a" * 20)
+async def test_repeated_rejection_doubles_the_delay_and_another_thing_starts_over():
+    assert await rejected(Quarantine(print, ROUTINE), *"aaaaaaaab") == [10, 20, 40, 80, 160, 320, 600, 600, 10]
+    costly = await rejected(Quarantine(print, COSTLY), *"a" * 20)
     assert (costly[0], costly[-1]) == (60, 86400)
 
 
-async def test_it_begins_anew_after_something_was_accepted():
-    refusals = Refused(print)
-    await noted(refusals, *"aa")
-    refusals.clear()
-    assert refusals.why("a") is None
-    assert await noted(refusals, "a") == [10]
+async def test_delays_start_over_after_something_was_accepted():
+    quarantine = Quarantine(print, ROUTINE)
+    await rejected(quarantine, *"aa")
+    quarantine.clear()
+    assert quarantine.reason("a") is None
+    assert await rejected(quarantine, "a") == [10]
 
 
-async def test_only_what_was_refused_is_left_alone():
-    refusals = Refused(print)
-    await noted(refusals, "a")
-    assert (refusals.why("a"), refusals.why("b")) == ("no", None)
+async def test_only_the_rejected_thing_is_quarantined():
+    quarantine = Quarantine(print, ROUTINE)
+    await rejected(quarantine, "a")
+    assert (quarantine.reason("a"), quarantine.reason("b")) == ("no", None)
 
 
-@pytest.mark.parametrize(("forgiven", "why"), [("a", None), (None, None), ("b", "no")])
-async def test_what_is_forgiven_may_be_tried_at_once(forgiven, why):
-    refusals = Refused(print)
-    await noted(refusals, "a")
-    refusals.forgive(forgiven)
-    assert refusals.why("a") == why
-    assert await noted(refusals, "a") == [20]
+@pytest.mark.parametrize(("released", "reason"), [("a", None), (None, None), ("b", "no")])
+async def test_released_thing_may_be_tried_at_once_and_keeps_its_delay(released, reason):
+    quarantine = Quarantine(print, ROUTINE)
+    await rejected(quarantine, "a")
+    quarantine.release(released)
+    assert quarantine.reason("a") == reason
+    assert await rejected(quarantine, "a") == [20]
 
 
-async def test_a_refusal_is_over_by_itself(monkeypatch):
-    monkeypatch.setattr(quarantine, "FIRST_SECONDS", 0.001)
+async def test_quarantine_ends_by_itself_and_wakes():
     woken = asyncio.Event()
-    refusals = Refused(woken.set)
-    refusals.note("a", "no")
+    quarantine = Quarantine(woken.set, QuarantineDelays(0.001, 1))
+    quarantine.reject("a", "no")
     await asyncio.wait_for(woken.wait(), 5)
-    assert refusals.why("a") is None
+    assert quarantine.reason("a") is None

@@ -1,29 +1,28 @@
 import asyncio
 
-from varnish_gateway.dataplane import events, retry
-from varnish_gateway.dataplane.retry import Retry
+from varnish_gateway.dataplane import events
+from varnish_gateway.dataplane.retry import FaultRetry
 
 
-def told(bus):
+def delays(bus):
     return [record.event.retry_seconds for record in bus.history if isinstance(record.event, events.Fault)]
 
 
-async def test_delays_double_up_to_a_limit_and_begin_anew():
+async def test_delays_double_up_to_a_limit_and_reset_starts_over():
     bus = events.Bus()
-    again = Retry(bus, lambda: None)
+    again = FaultRetry(bus, lambda: None)
     for _ in range(8):
         again.later(OSError("no"))
-    again.begin_anew()
+    again.reset()
     again.later(OSError("no"))
     again.cancel()
-    assert told(bus) == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 0.1]
+    assert delays(bus) == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 0.1]
 
 
-async def test_many_faults_wake_once(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_SECONDS", 0.001)
+async def test_several_faults_wake_once():
     wakes = []
     woken = asyncio.Event()
-    again = Retry(events.Bus(), lambda: (wakes.append(1), woken.set()))
+    again = FaultRetry(events.Bus(), lambda: (wakes.append(1), woken.set()), first=0.001)
     again.later(OSError("one"))
     again.later(OSError("two"))
     async with asyncio.timeout(5):

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from varnish_gateway.chaperone.feeds.cluster import ClusterFeed
-from varnish_gateway.dataplane.change import Served
+from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.metrics import EventCounters
 from varnish_gateway.dataplane.metrics import page as chaperone_page
 from varnish_gateway.dataplane.tls import metrics as tls
-from varnish_gateway.dataplane.tls.expiry import Dated
+from varnish_gateway.dataplane.tls.expiry import CertificateExpiry
 from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.operator.execute.queue import Queue
 from varnish_gateway.operator.leadership import AlwaysLeading
@@ -21,7 +21,7 @@ from varnish_gateway.operator.metrics import page as operator_page
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
-SERVED = Served(
+SERVED = ServingState(
     ready=True, reason="", configuration="", vcl="", generation="", sockets=(), up_to_date=True, problems=()
 )
 COUNTS = {
@@ -46,7 +46,7 @@ def kube() -> Metrics:
 def of_a_pod() -> str:
     ghost = {"routes": {"default/tea": COUNTS}, "unrouted": {}}
     feed = SimpleNamespace(_away_since=None, _watches=(), _client=SimpleNamespace(metrics=kube()))
-    more = (*tls.lines([{"pxname": "https-443"}], [Dated(443, "a", 0.0)]), *ClusterFeed.metrics(feed))
+    more = (*tls.lines([{"pxname": "https-443"}], [CertificateExpiry(443, "a", 0.0)]), *ClusterFeed.metrics(feed))
     return chaperone_page(EventCounters(), SERVED, ghost) + "".join(f"{line}\n" for line in more)
 
 

@@ -52,7 +52,7 @@ class Recorder:
 @pytest.fixture(autouse=True)
 def _recorder(monkeypatch):
     Recorder.log, Recorder.start_fails, Recorder.outcome = [], 0, Outcome()
-    monkeypatch.setattr(module, "DataPlane", Recorder)
+    monkeypatch.setattr(module, "assemble", Recorder)
     monkeypatch.setattr(module, "FIRST_RETRY_SECONDS", 0.001)
 
 

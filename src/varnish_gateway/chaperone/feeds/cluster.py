@@ -3,11 +3,11 @@
 In:   the Gateway's ConfigMap, by name: main.vcl, routing.json (shard 0) and, where there are
 more shards, shards.json, which names them; EndpointSlices of the namespaces that routing names;
 its Secret, by name, with certificates.
-Out:  Changes for the data plane. Nothing is applied before VCL, routing and the first lists
-are there; from then on the last good configuration stays, whatever becomes of its sources.
+Out:  Changes for the data plane. Nothing is applied before VCL, routing and the first lists were read;
+from then on the last good configuration stays, whatever happens to its sources.
 
-What served last is on disk. It serves at once after a restart; what the API server says takes
-over piece by piece, and pools keep their endpoints until those of their namespace are listed.
+The last good configuration is on disk and serves at once after a restart. What the API server reports
+replaces it piece by piece, and pools keep their endpoints until their namespace was listed.
 """
 
 import asyncio
@@ -20,9 +20,8 @@ from msgspec import Struct
 
 from varnish_gateway import errors
 from varnish_gateway.api import EndpointSlice
-from varnish_gateway.chaperone.feeds.pending import Pending
 from varnish_gateway.chaperone.feeds.secret import SecretFeed
-from varnish_gateway.chaperone.feeds.shards import Shelf, check_fits, read_index, read_patches, read_shard
+from varnish_gateway.chaperone.feeds.shards import ShardCache, check_fits, read_index, read_patches, read_shard
 from varnish_gateway.chaperone.feeds.slices import SliceWatches
 from varnish_gateway.chaperone.feeds.source import SourceState
 from varnish_gateway.chaperone.last_good import LastGood
@@ -36,14 +35,15 @@ from varnish_gateway.ir import Tls, wire
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.reflector import Changes, Reflector
 from varnish_gateway.kube.resources import RESOURCES
+from varnish_gateway.runtime.backoff import Backoff
 from varnish_gateway.runtime.prometheus import family
 
 SHARDS_AT_ONCE = 16
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
 AHEAD_SECONDS = 5.0
-"""After which a shard that is ahead of its index is read again."""
-TOLD_PROBLEMS = 5
+"""After which a shard that is newer than its index is read again."""
+MOST_PROBLEMS = 5
 CHECK_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class _Metadata(Struct, frozen=True):
 
 
 class GatewayMap(Struct, frozen=True):
-    """A ConfigMap with what we read of it."""
+    """The part of a ConfigMap that we read."""
 
     metadata: _Metadata
     data: dict[str, str] = {}
@@ -71,38 +71,38 @@ class ClusterFeed:
         self._client = client
         self._data_plane = data_plane
         self._last = LastGood(settings.work_dir / "last", f"{self._namespace}/{self._name}")
-        data_plane.keep_with(self._last.save)
-        self._shelf = Shelf()
-        self._pending = Pending()
-        self._work = asyncio.Event()  # there is something to apply
-        self._news = asyncio.Event()  # the ConfigMap wants a look
-        self._said: GatewayMap | None = None
+        data_plane.on_in_force(self._last.save)
+        self._shards = ShardCache()
+        self._pending: list[Change] = []
+        self._work = asyncio.Event()  # something is pending
+        self._stale = asyncio.Event()  # the ConfigMap has to be read again
+        self._observed: GatewayMap | None = None
         self._serving = False
         self._slots = asyncio.Semaphore(SHARDS_AT_ONCE)
         self._problems: tuple[str, ...] = ()
         self._away_since: datetime | None = None
-        self._watches = SliceWatches(client, self._take_slices, self._take_listed)
+        self._watches = SliceWatches(client, self._on_slices, self._on_listed)
         self._config = Reflector(
             client,
             RESOURCES["ConfigMap"],
             _decode_map,
-            self._hear,
+            self._on_config_map,
             namespace=settings.namespace,
             name=self._name,
         )
-        self._secret = SecretFeed(settings, client, data_plane.bus, self._take_tls) if settings.secret_name else None
+        self._secret = SecretFeed(settings, client, data_plane.bus, self._on_tls) if settings.secret_name else None
 
     async def run(self) -> None:
-        """Feed the data plane; a bug of ours in any part ends all of it."""
+        """Feed the data plane; a bug in any part ends all of it."""
         async with asyncio.TaskGroup() as tasks:
-            self._watches.begin(tasks)
+            self._watches.start(tasks)
             try:
                 self._restore()
                 tasks.create_task(self._config.run())
                 if self._secret is not None:
                     tasks.create_task(self._secret.run())
-                tasks.create_task(self._look_when_listed())
-                tasks.create_task(self._notice_absence())
+                tasks.create_task(self._read_when_listed())
+                tasks.create_task(self._watch_api_server())
                 tasks.create_task(self._apply_forever(tasks))
                 await self._configure_forever()
             finally:
@@ -110,15 +110,15 @@ class ClusterFeed:
 
     @property
     def state(self) -> SourceState:
-        """How the cluster stands as a source."""
+        """The state of the cluster as a source."""
         own = [
             (self._namespace, reflector.problem)
             for reflector in (self._config, self._secret)
             if reflector is not None and reflector.problem is not None
         ]
         troubles = [f"namespace {namespace}: {problem}" for namespace, problem in (*own, *self._watches.problems)]
-        refused = self._secret.refused if self._secret is not None else ()
-        return SourceState(self._config.synced.is_set(), self._problems + refused, _few(troubles), self._away_since)
+        rejections = self._secret.rejections if self._secret is not None else ()
+        return SourceState(self._config.synced.is_set(), self._problems + rejections, _few(troubles), self._away_since)
 
     def metrics(self) -> Iterator[str]:
         """Return lines for /metrics."""
@@ -132,45 +132,53 @@ class ClusterFeed:
     # -- from disk ---------------------------------------------------------------------
 
     def _restore(self) -> None:
-        """Serve what served last, if it is there."""
-        if (kept := self._last.load()) is None:
+        """Serve the last good configuration, if there is one on disk."""
+        if (saved := self._last.load()) is None:
             return
         try:
             shards = {
                 number: read_shard(content, number, f"shard {number} on disk", self._namespace)
-                for number, content in kept.routing.items()
+                for number, content in saved.routing.items()
             }
         except errors.BadDocument as error:
             log.warning("the last configuration on disk is not usable: %s", error)
             return
-        self._shelf = Shelf(shards)
-        self._pending.vcl, self._pending.generation = kept.vcl, kept.generation
-        self._pending.routing |= kept.routing
-        self._pending.remembered |= kept.pools
-        self._pending.tls = kept.tls
+        self._shards = ShardCache(shards)
         self._serving = True
-        self._data_plane.bus.publish(events.Restored(generation=kept.generation))
-        self._watches.want(self._shelf.namespaces)
+        self._data_plane.bus.publish(events.Restored(generation=saved.generation))
+        self._watches.watch(self._shards.namespaces)
+        self._add(
+            Change(
+                vcl=saved.vcl,
+                routing=saved.routing,
+                remembered=saved.pools,
+                tls=saved.tls,
+                generation=saved.generation,
+            )
+        )
+
+    # -- changes -----------------------------------------------------------------------
+
+    def _add(self, change: Change) -> None:
+        """Have a change applied together with all that are pending."""
+        self._pending.append(change)
         self._work.set()
 
-    # -- what comes in -----------------------------------------------------------------
+    def _on_config_map(self, changes: Changes[GatewayMap]) -> None:
+        for observed in changes.values():
+            self._observed = observed
+        self._stale.set()
 
-    def _hear(self, changes: Changes[GatewayMap]) -> None:
-        for said in changes.values():
-            self._said = said
-        self._news.set()
+    def _on_tls(self, tls: Tls) -> None:
+        self._add(Change(tls=tls))
 
-    def _take_tls(self, tls: Tls) -> None:
-        self._pending.tls = tls
-        self._work.set()
-
-    async def _look_when_listed(self) -> None:
-        """Look at a ConfigMap that is not there, too."""
+    async def _read_when_listed(self) -> None:
+        """Notice a ConfigMap that does not exist."""
         await self._config.synced.wait()
-        self._news.set()
+        self._stale.set()
 
-    async def _notice_absence(self) -> None:
-        """Know since when the API server has not answered."""
+    async def _watch_api_server(self) -> None:
+        """Record since when the API server has not answered."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             away = self._config.unanswered
@@ -181,78 +189,76 @@ class ClusterFeed:
                 absence, self._away_since = _now() - self._away_since, None
                 self._data_plane.bus.publish(events.SourceBack(seconds=absence.total_seconds()))
 
-    def _take_slices(self, changes: Changes[EndpointSlice]) -> None:
-        self._pending.slices |= changes
-        self._work.set()
+    def _on_slices(self, changes: Changes[EndpointSlice]) -> None:
+        self._add(Change(slices=changes))
 
-    def _take_listed(self, namespace: str) -> None:
-        self._pending.listed.add(namespace)
-        self._work.set()
+    def _on_listed(self, namespace: str) -> None:
+        self._add(Change(listed=frozenset({namespace})))
 
-    # -- what the ConfigMap says -------------------------------------------------------
+    # -- the ConfigMap -----------------------------------------------------------------
 
     async def _configure_forever(self) -> None:
-        delay, retry = FIRST_RETRY_SECONDS, None
+        backoff, retry = Backoff(FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS), None
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._stale.wait()
+            self._stale.clear()
             if retry is not None:
                 retry.cancel()
-            self._tell(await self._configure(self._said))
+            self._publish(await self._configure(self._observed))
             later = asyncio.get_running_loop().call_later
             if self._problems:
-                retry = later(delay, self._news.set)
-                delay = min(2 * delay, LAST_RETRY_SECONDS)
+                retry = later(backoff.next(), self._stale.set)
                 continue
-            delay = FIRST_RETRY_SECONDS
-            if self._shelf.is_ahead:
-                retry = later(AHEAD_SECONDS, self._news.set)
+            backoff.reset()
+            if self._shards.is_ahead:
+                retry = later(AHEAD_SECONDS, self._stale.set)
 
-    async def _configure(self, said: GatewayMap | None) -> list[str]:
-        """Take in what the ConfigMap says; return what stands against it."""
-        if said is None:
+    async def _configure(self, observed: GatewayMap | None) -> list[str]:
+        """Have VCL, routing and generation of the ConfigMap applied together; return its problems."""
+        if observed is None:
             return [f"ConfigMap {self._namespace}/{self._name} does not exist"]
-        problems = [] if said.data.get(MAIN_VCL) else [f"{self._source(MAIN_VCL)}: there is none yet"]
-        self._pending.vcl = said.data.get(MAIN_VCL) or self._pending.vcl
-        problems += await self._take_routing(said)
+        vcl = observed.data.get(MAIN_VCL) or None
+        problems = [] if vcl is not None else [f"{self._source(MAIN_VCL)}: there is none yet"]
+        self._pending.append(Change(vcl=vcl))
+        problems += await self._update_routing(observed)
         if not problems:
             if self._secret is not None and self._data_plane.settings.sockets.tls and not self._serving:
-                await self._secret.settle()
-            self._pending.generation = said.metadata.annotations.get(GENERATION)
+                await self._secret.until_read()
+            self._pending.append(Change(generation=observed.metadata.annotations.get(GENERATION)))
             self._serving = True
         self._work.set()
         return problems
 
-    async def _take_routing(self, said: GatewayMap) -> list[str]:
-        """Let routing serve as far as it fits together; return what stands against the rest."""
+    async def _update_routing(self, observed: GatewayMap) -> list[str]:
+        """Add routing to the pending changes as far as it is consistent; return the problems with the rest."""
         problems: list[str] = []
         try:
-            index = self._read_own(said)
-            self._shelf.freshen(read_patches(said.data.get(FRESH)), index, self._namespace)
+            index = self._read_own(observed)
+            self._shards.patch(read_patches(observed.data.get(FRESH)), index, self._namespace)
             problems += await self._fetch(index)
-            arriving = self._shelf.arriving(index)
+            arriving = self._shards.new_namespaces(index)
         except errors.BadDocument as error:
             return [*problems, str(error)]
-        self._watches.want(self._shelf.namespaces | arriving)
-        await self._watches.settle(serving=self._serving)
-        self._pending.routing |= self._shelf.take(index)
-        self._watches.want(self._shelf.namespaces)
+        self._watches.watch(self._shards.namespaces | arriving)
+        await self._watches.until_listed(serving=self._serving)
+        self._pending.append(Change(routing=self._shards.update(index)))
+        self._watches.watch(self._shards.namespaces)
         return problems
 
-    def _read_own(self, said: GatewayMap) -> wire.Index:
-        """Read what the ConfigMap itself holds of routing."""
-        index = read_index(said.data.get(INDEX), self._source(INDEX))
-        if ROUTING not in said.data:
+    def _read_own(self, observed: GatewayMap) -> wire.Index:
+        """Read the index and shard 0 from the ConfigMap itself."""
+        index = read_index(observed.data.get(INDEX), self._source(INDEX))
+        if ROUTING not in observed.data:
             raise errors.BadDocument(f"{self._source(ROUTING)}: there is none yet")
-        text = said.data[ROUTING].encode()
-        shard = self._shelf.known(0, content_hash(text)) or read_shard(text, 0, self._source(ROUTING), self._namespace)
+        text = observed.data[ROUTING].encode()
+        shard = self._shards.known(0, content_hash(text)) or read_shard(text, 0, self._source(ROUTING), self._namespace)
         check_fits(shard, index, self._source(ROUTING))
-        self._shelf.put(0, shard)
+        self._shards.put(0, shard)
         return index
 
     async def _fetch(self, index: wire.Index) -> list[str]:
-        """Get the shards that changed; return why some could not be had."""
-        answers = await asyncio.gather(*(self._fetch_shard(number, index) for number in self._shelf.wanting(index)))
+        """Fetch the shards that changed; return why some could not be fetched."""
+        answers = await asyncio.gather(*(self._fetch_shard(number, index) for number in self._shards.missing(index)))
         return [problem for problem in answers if problem is not None]
 
     async def _fetch_shard(self, number: int, index: wire.Index) -> str | None:
@@ -264,7 +270,7 @@ class ClusterFeed:
                 )
             text = _decode_map(found).data.get(ROUTING, "").encode()
             shard = read_shard(text, number, source, self._namespace)
-            self._shelf.put(number, shard)
+            self._shards.put(number, shard)
             check_fits(shard, index, source)
         except errors.KubernetesError as error:
             return f"{source}: {error}"
@@ -275,25 +281,25 @@ class ClusterFeed:
     def _source(self, key: str, shard: int = 0) -> str:
         return f"ConfigMap {self._namespace}/{shard_map(self._name, shard)}, {key}"
 
-    # -- what goes out -----------------------------------------------------------------
+    # -- applying ----------------------------------------------------------------------
 
     async def _apply_forever(self, tasks: asyncio.TaskGroup) -> None:
-        """Apply what came in; whatever comes while a change is on its way is the next one.
+        """Apply pending changes as one; changes that arrive meanwhile are applied next.
 
-        Certificates are on their way apart: HAProxy may take longer than endpoints can wait.
+        Certificates are applied separately: endpoints must not wait for the TLS terminator.
         """
         while True:
             await self._work.wait()
             self._work.clear()
             if not self._serving:
                 continue
-            change = self._pending.take()
+            change, self._pending = Change().merge(*self._pending), []
             if change.tls is not None:
                 tasks.create_task(self._data_plane.apply(Change(tls=change.tls)))
             await self._data_plane.apply(msgspec.structs.replace(change, tls=None))
 
-    def _tell(self, problems: Iterable[str]) -> None:
-        """Remember what stands against what the cluster says; publish it where it is news."""
+    def _publish(self, problems: Iterable[str]) -> None:
+        """Record the problems of the configuration in the cluster; publish them if they changed."""
         before, self._problems = self._problems, _few(problems)
         if self._problems and self._problems != before:
             self._data_plane.bus.publish(events.SourceProblems(problems=self._problems))
@@ -301,9 +307,9 @@ class ClusterFeed:
 
 def _few(problems: Iterable[str]) -> tuple[str, ...]:
     """Return the first problems, and how many more there are."""
-    told = list(problems)
-    rest = len(told) - TOLD_PROBLEMS
-    return (*told[:TOLD_PROBLEMS], f"and {rest} more") if rest > 0 else tuple(told)
+    found = list(problems)
+    rest = len(found) - MOST_PROBLEMS
+    return (*found[:MOST_PROBLEMS], f"and {rest} more") if rest > 0 else tuple(found)
 
 
 def _now() -> datetime:

@@ -2,10 +2,10 @@
 
 In:   VCL_PATH, ROUTING_CONFIG_PATH (version 1 or 2), ENDPOINTS_PATH (EndpointSlices as YAML
 or JSON, a file or a directory), TLS_CERT_DIR (tls.json and what it names); or, without a routing
-file, a GHOST_CONFIG_PATH that somebody wrote by hand.
-Out:  ``read`` returns the Change since the last call. A file that is half written or wrong
-is told once and keeps its last good content until it changes. What is read depends on the files
-alone, and not on the order in which they came.
+file, a GHOST_CONFIG_PATH that a user wrote by hand.
+Out:  ``read`` returns the Change since the last call. A file that is half written or wrong is logged
+once and keeps its last good content until it changes. The result depends on the files alone, and not
+on the order in which they appeared.
 """
 
 import logging
@@ -39,7 +39,7 @@ _Slices = dict[Key, EndpointSlice]
 
 
 class Stamp(NamedTuple):
-    """What of a file changes when its content does."""
+    """Attributes of a file that change with its content."""
 
     inode: int
     size: int
@@ -47,7 +47,7 @@ class Stamp(NamedTuple):
 
 
 class SliceFiles:
-    """The EndpointSlices of many files. Where several define the same one, the last of them by path counts."""
+    """The EndpointSlices of many files. Where several define the same one, the last one by path counts."""
 
     def __init__(self) -> None:
         self._slices: dict[Path, _Slices] = {}
@@ -63,7 +63,7 @@ class SliceFiles:
         return None if paths is None else self._slices[max(paths)][key]
 
     def replace(self, path: Path, slices: _Slices) -> set[Key]:
-        """Take in what a file defines now; return the slices that may be others."""
+        """Set the slices of a file; return the keys of slices that may have changed."""
         before = self._slices.pop(path, {})
         if slices:
             self._slices[path] = slices
@@ -76,8 +76,8 @@ class SliceFiles:
         return before.keys() | slices.keys()
 
 
-class PlainFiles:
-    """``by_hand`` says whether ghost's configuration is somebody's own; decided at the start."""
+class FileFeed:
+    """``by_hand``: a user writes ghost's configuration himself; decided at the start."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -88,12 +88,12 @@ class PlainFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Everything that is worth watching."""
-        told = [self._settings.vcl_path, self._settings.routing_path, self._settings.endpoints_path]
-        told.append(self._settings.tls_cert_dir)
+        """The files and directories to watch."""
+        paths = [self._settings.vcl_path, self._settings.routing_path, self._settings.endpoints_path]
+        paths.append(self._settings.tls_cert_dir)
         if self.by_hand:
-            told.append(self._settings.ghost_config_path)
-        return tuple(path for path in told if path is not None)
+            paths.append(self._settings.ghost_config_path)
+        return tuple(path for path in paths if path is not None)
 
     def read(self) -> Change:
         """Return what changed since the last call."""
@@ -116,7 +116,7 @@ class PlainFiles:
         content = self._changed_content(path)
         if content is None:
             return {}
-        shard = _told(lambda: routing_shard(content, str(path), self._settings.namespace))
+        shard = _or_log(lambda: routing_shard(content, str(path), self._settings.namespace))
         return {} if shard is None else {0: shard[0]}
 
     def _read_by_hand(self) -> Bundle | None:
@@ -124,14 +124,14 @@ class PlainFiles:
         if path is None or not self.by_hand or not path.exists():
             return None
         # The files that a manifest names may change without it: they are read each time.
-        return _told(lambda: hand_written(path.read_bytes(), str(path), lambda name: _beside(path, name)))
+        return _or_log(lambda: hand_written(path.read_bytes(), str(path), lambda name: _beside(path, name)))
 
     def _read_tls(self) -> Tls | None:
         directory = self._settings.tls_cert_dir
         if directory is None or not (directory / TLS_JSON).exists():
             return None
-        # Here names need not tell the content: the files may change without tls.json, and are read each time.
-        tls = _told(lambda: _tls_of(directory))
+        # Here names need not hold a hash: files may change without tls.json, and are read each time.
+        tls = _or_log(lambda: _tls_of(directory))
         if tls is None or tls == self._tls:
             return None
         self._tls = tls
@@ -151,11 +151,11 @@ class PlainFiles:
         content = self._changed_content(path)
         if content is None:
             return set()
-        slices = _told(lambda: parse_slices(content, str(path)))
+        slices = _or_log(lambda: parse_slices(content, str(path)))
         return set() if slices is None else self._slices.replace(path, slices)
 
     def _changed_content(self, path: Path | None) -> bytes | None:
-        """Return a file's content if it is another file, or was written, since we read it."""
+        """Return a file's content if the file was replaced or written since the last read."""
         if path is None:
             return None
         try:
@@ -201,8 +201,8 @@ def _flatten(documents: list[object]) -> Iterator[dict[str, object]]:
             raise errors.BadDocument("a document is not a mapping")
 
 
-def _told(parse: Callable[[], T]) -> T | None:
-    """Return what parse returns; bad input is told to a person and leaves things as they are."""
+def _or_log(parse: Callable[[], T]) -> T | None:
+    """Return what ``parse`` returns; log bad input and return None, which changes nothing."""
     try:
         return parse()
     except (errors.InvalidInput, OSError) as error:

@@ -1,8 +1,8 @@
 """A Gateway's certificates from a cluster.
 
 In:   its Secret, by name.
-Out:  ``take`` is called with the TLS that it holds, whenever that changes. What does not fit
-together leaves what serves as it is, and so does a Secret that is gone.
+Out:  ``on_change`` is called with the TLS of the Secret, whenever that changes. An inconsistent Secret
+changes nothing, and neither does one that was deleted.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ SECRET_SECONDS = 5.0
 
 
 class GatewaySecret(Struct, frozen=True):
-    """A Secret with what we read of it; what it holds is never shown."""
+    """The part of a Secret that we read. Its content is never logged."""
 
     data: dict[str, bytes] = {}
 
@@ -40,47 +40,47 @@ _decode = msgspec.json.Decoder(GatewaySecret).decode
 class SecretFeed:
     """``run`` watches until it is cancelled."""
 
-    def __init__(self, settings: Settings, client: Client, bus: events.Bus, take: Callable[[Tls], None]) -> None:
+    def __init__(self, settings: Settings, client: Client, bus: events.Bus, on_change: Callable[[Tls], None]) -> None:
         self._source = f"Secret {settings.namespace}/{settings.secret_name}"
         self._bus = bus
-        self._take = take
+        self._on_change = on_change
         self._reflector = Reflector(
             client,
             RESOURCES["Secret"],
             _decode,
-            self._hear,
+            self._on_secret,
             namespace=settings.namespace,
             name=settings.secret_name,
         )
-        self.refused: tuple[str, ...] = ()
-        """What stands against what the Secret holds."""
+        self.rejections: tuple[str, ...] = ()
+        """Why the content of the Secret can't be used."""
 
     async def run(self) -> None:
         await self._reflector.run()
 
     @property
     def problem(self) -> str | None:
-        """Why it can't be followed now."""
+        """Why the Secret can't be watched now."""
         return self._reflector.problem
 
-    async def settle(self) -> None:
-        """Wait for the Secret to be read, but not for long."""
+    async def until_read(self) -> None:
+        """Wait until the Secret was read, but not for long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SECRET_SECONDS):
                 await self._reflector.synced.wait()
 
-    def _hear(self, changes: Changes[GatewaySecret]) -> None:
-        for said in changes.values():
-            before, self.refused = self.refused, ()
+    def _on_secret(self, changes: Changes[GatewaySecret]) -> None:
+        for secret in changes.values():
+            before, self.rejections = self.rejections, ()
             try:
-                self._take(_read(said, self._source))
+                self._on_change(_read(secret, self._source))
             except errors.BadDocument as error:
-                self.refused = (str(error),)
-                if self.refused != before:
-                    self._bus.publish(events.SourceProblems(problems=self.refused))
+                self.rejections = (str(error),)
+                if self.rejections != before:
+                    self._bus.publish(events.SourceProblems(problems=self.rejections))
 
 
-def _read(said: GatewaySecret | None, source: str) -> Tls:
-    if said is None:
+def _read(secret: GatewaySecret | None, source: str) -> Tls:
+    if secret is None:
         raise errors.BadDocument(f"{source} does not exist")
-    return read_tls(said.data, source)
+    return read_tls(secret.data, source)

@@ -1,11 +1,11 @@
-"""The routing of a Gateway as it lies in ConfigMaps.
+"""The routing of a Gateway, read from its ConfigMaps.
 
-In:   texts of shards, and the index that says which belong together.
-Out:  the shards that differ from those that serve, once all of them fit together.
+In:   texts of shards, and the index that names the shards of one configuration.
+Out:  the shards that differ from the serving ones, once all of them are consistent.
 Pure. A change costs the shards that it touches.
 
-A shard may be newer than the index says, as the index is written last; it is taken if it is
-one of as many shards as the index has. Shards of another number belong to another index.
+A shard may be newer than the index, as the operator writes the index last. It is accepted if its own
+number of shards equals that of the index; otherwise it belongs to another index.
 """
 
 from collections import Counter
@@ -22,8 +22,8 @@ from varnish_gateway.emit.routing import MOST_SHARDS, content_hash, endpoint_nam
 from varnish_gateway.ir import wire
 
 
-class Shard(Struct, frozen=True):
-    """One shard; ``content`` is what ghost reads, ``hash`` that of the text as it was written."""
+class RoutingShard(Struct, frozen=True):
+    """One shard. ``content`` is what ghost reads, ``hash`` is that of the text in the ConfigMap."""
 
     content: bytes
     hash: str
@@ -31,12 +31,12 @@ class Shard(Struct, frozen=True):
     namespaces: frozenset[str]
 
 
-def read_shard(text: bytes, number: int, source: str, namespace: str) -> Shard:
+def read_shard(text: bytes, number: int, source: str, namespace: str) -> RoutingShard:
     """Return the shard of this number; BadDocument names source and what is wrong."""
     content, routing = routing_shard(text, source, namespace)
     if routing.shard != number:
-        raise errors.BadDocument(f"{source}: it is shard {routing.shard}, where shard {number} belongs")
-    return Shard(content, content_hash(text), routing.shards, endpoint_namespaces(routing.routes))
+        raise errors.BadDocument(f"{source}: it is shard {routing.shard}, where shard {number} is expected")
+    return RoutingShard(content, content_hash(text), routing.shards, endpoint_namespaces(routing.routes))
 
 
 def read_index(text: str | None, source: str) -> wire.Index:
@@ -50,7 +50,7 @@ def read_index(text: str | None, source: str) -> wire.Index:
 
 
 def read_patches(text: str | None) -> tuple[wire.Patch, ...]:
-    """Return the newest changes, none where they can't be read: the shards themselves can."""
+    """Return the patches; none if they can't be read, for the shards themselves can be fetched."""
     if text is None:
         return ()
     try:
@@ -59,55 +59,55 @@ def read_patches(text: str | None) -> tuple[wire.Patch, ...]:
         return ()
 
 
-def check_fits(shard: Shard, index: wire.Index, source: str) -> None:
+def check_fits(shard: RoutingShard, index: wire.Index, source: str) -> None:
     """Raise BadDocument if a shard belongs to another index."""
     if shard.shards != len(index.shards):
         raise errors.BadDocument(f"{source}: it is one of {shard.shards} shards, and the index has {len(index.shards)}")
 
 
-class Shelf:
-    """The shards that serve, and those that came for the next index."""
+class ShardCache:
+    """The serving shards, and shards that were read for the next index."""
 
-    def __init__(self, serving: Mapping[int, Shard] | None = None) -> None:
+    def __init__(self, serving: Mapping[int, RoutingShard] | None = None) -> None:
         self._serving = dict(serving or {})
-        self._fresh: dict[int, Shard] = {}
-        self._named = Counter(_each_namespace(self._serving.values()))
-        self._taken: tuple[str, ...] = ()  # what the index said that serves
-        self._otherwise: set[int] = set()  # serving shards that are not those which it names
+        self._next: dict[int, RoutingShard] = {}
+        self._namespaces = Counter(_each_namespace(self._serving.values()))
+        self._index: tuple[str, ...] = ()  # the hashes of the serving index
+        self._differing: set[int] = set()  # serving shards whose hash the index does not name
 
     @property
     def namespaces(self) -> frozenset[str]:
         """Namespaces whose EndpointSlices the serving shards need."""
-        return frozenset(self._named)
+        return frozenset(self._namespaces)
 
     @property
     def is_ahead(self) -> bool:
-        """Whether a shard that was read on its own serves, and is not the one that the index names.
+        """Whether a serving shard is newer than the index.
 
-        Either the index follows, or the shard is taken back; of that nobody tells.
+        Either the index follows, or the operator reverts the shard, which no watch reports.
         """
-        return any(number and self._taken[number] for number in self._otherwise)
+        return any(number and self._index[number] for number in self._differing)
 
-    def known(self, number: int, digest: str) -> Shard | None:
-        """Return the shard with this text, if it is here already."""
-        places = (self._fresh.get(number), self._serving.get(number))
+    def known(self, number: int, digest: str) -> RoutingShard | None:
+        """Return the shard with this hash, if it is cached."""
+        places = (self._next.get(number), self._serving.get(number))
         return next((shard for shard in places if shard is not None and shard.hash == digest), None)
 
-    def wanting(self, index: wire.Index) -> list[int]:
-        """Return the numbers of the shards beyond 0 that have to be asked for."""
-        asked = self._in_question(index)
-        return [number for number in asked if number and self.known(number, index.shards[number]) is None]
+    def missing(self, index: wire.Index) -> list[int]:
+        """Return the numbers of the shards beyond 0 that have to be fetched."""
+        suspects = self._suspects(index)
+        return [number for number in suspects if number and self.known(number, index.shards[number]) is None]
 
-    def put(self, number: int, shard: Shard) -> None:
-        """Keep a shard until an index takes it."""
-        self._fresh[number] = shard
+    def put(self, number: int, shard: RoutingShard) -> None:
+        """Cache a shard for the next index."""
+        self._next[number] = shard
 
-    def freshen(self, patches: Iterable[wire.Patch], index: wire.Index, namespace: str) -> None:
-        """Make shards that have to be asked for out of those that are here, where that gives the very text."""
-        asked = set(self.wanting(index))
+    def patch(self, patches: Iterable[wire.Patch], index: wire.Index, namespace: str) -> None:
+        """Rebuild missing shards from cached ones plus patches; keep a result only if its hash matches the index."""
+        missing = set(self.missing(index))
         for patch in patches:
             before = self.known(patch.shard, patch.before)
-            if patch.shard not in asked or before is None:
+            if patch.shard not in missing or before is None:
                 continue
             try:
                 text = patched(before.content, patch)
@@ -116,63 +116,63 @@ class Shelf:
             if content_hash(text) == index.shards[patch.shard]:
                 self.put(patch.shard, read_shard(text, patch.shard, FRESH, namespace))
 
-    def arriving(self, index: wire.Index) -> frozenset[str]:
-        """Return the namespaces that the shards of index need and the serving ones don't.
+    def new_namespaces(self, index: wire.Index) -> frozenset[str]:
+        """Return the namespaces that the shards of an index need and the serving ones don't.
 
-        Raise BadDocument while they don't fit together.
+        Raise BadDocument while the shards are inconsistent.
         """
         changed = self._changed(index)
-        return frozenset(_each_namespace(shard for shard in changed.values() if shard)) - self._named.keys()
+        return frozenset(_each_namespace(shard for shard in changed.values() if shard)) - self._namespaces.keys()
 
-    def take(self, index: wire.Index) -> dict[int, bytes | None]:
-        """Let the shards of index serve; return what changed. Raise BadDocument while they don't fit together."""
+    def update(self, index: wire.Index) -> dict[int, bytes | None]:
+        """Make the shards of an index the serving ones; return what changed. Raise BadDocument while inconsistent."""
         changed = self._changed(index)
-        asked = self._in_question(index)
+        suspects = self._suspects(index)
         for number, shard in changed.items():
             before = self._serving.pop(number, None)
             if shard is not None:
                 self._serving[number] = shard
-                self._named.update(shard.namespaces)
+                self._namespaces.update(shard.namespaces)
             if before is not None:
                 self._forget(before.namespaces)
-        self._otherwise = {number for number in asked if self._serving[number].hash != index.shards[number]}
-        self._taken = index.shards
-        self._fresh.clear()
+        self._differing = {number for number in suspects if self._serving[number].hash != index.shards[number]}
+        self._index = index.shards
+        self._next.clear()
         return {number: shard.content if shard else None for number, shard in changed.items()}
 
     def _forget(self, namespaces: Iterable[str]) -> None:
         for namespace in namespaces:
-            self._named[namespace] -= 1
-            if not self._named[namespace]:
-                del self._named[namespace]
+            self._namespaces[namespace] -= 1
+            if not self._namespaces[namespace]:
+                del self._namespaces[namespace]
 
-    def _in_question(self, index: wire.Index) -> list[int]:
-        """Return the shards that need a look: all others are those that the index names, as before."""
-        if len(index.shards) != len(self._taken):
+    def _suspects(self, index: wire.Index) -> list[int]:
+        """Return the shards that may have changed; the index names all others by the same hash as before."""
+        if len(index.shards) != len(self._index):
             return list(range(len(index.shards)))
-        pairs = enumerate(zip(index.shards, self._taken, strict=True))
-        return sorted(self._otherwise | {number for number, (new, old) in pairs if new != old})
+        pairs = enumerate(zip(index.shards, self._index, strict=True))
+        return sorted(self._differing | {number for number, (new, old) in pairs if new != old})
 
-    def _changed(self, index: wire.Index) -> dict[int, Shard | None]:
-        """Return what differs from the serving shards; a fresh one that doesn't fit leaves the serving one."""
+    def _changed(self, index: wire.Index) -> dict[int, RoutingShard | None]:
+        """Return what differs from the serving shards; a cached one of another index leaves the serving one."""
         shards = len(index.shards)
-        changed: dict[int, Shard | None] = {}
-        if len(self._taken) != shards:
+        changed: dict[int, RoutingShard | None] = {}
+        if len(self._index) != shards:
             changed = {number: None for number in self._serving if number >= shards}
-        for number in self._in_question(index):
+        for number in self._suspects(index):
             shard, before = self._choose(number, index.shards[number], shards), self._serving.get(number)
             if shard is None:
-                raise errors.BadDocument(f"shard {number} of {shards} is not there yet")
+                raise errors.BadDocument(f"shard {number} of {shards} does not exist yet")
             if before is None or before.hash != shard.hash:
                 changed[number] = shard
         return changed
 
-    def _choose(self, number: int, digest: str, shards: int) -> Shard | None:
-        places = (self._fresh.get(number), self._serving.get(number))
+    def _choose(self, number: int, digest: str, shards: int) -> RoutingShard | None:
+        places = (self._next.get(number), self._serving.get(number))
         fitting = [shard for shard in places if shard is not None and shard.shards == shards]
         return next((shard for shard in fitting if shard.hash == digest), fitting[0] if fitting else None)
 
 
-def _each_namespace(shards: Iterable[Shard]) -> Iterator[str]:
+def _each_namespace(shards: Iterable[RoutingShard]) -> Iterator[str]:
     for shard in shards:
         yield from shard.namespaces

@@ -1,8 +1,8 @@
-"""How the source of a configuration stands, beside what serves.
+"""The state of a configuration's source, beside what serves.
 
-In:   what the data plane serves, and what the source says about itself.
-Out:  Served, as health tells it. Whatever the source says, it is ready all the same, for the
-last good configuration serves.
+In:   what the data plane serves, and the state of the source.
+Out:  ServingState, as /ready reports it. A source never makes a pod unready, for the last good
+configuration serves.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from varnish_gateway.dataplane.change import Served
+from varnish_gateway.dataplane.change import ServingState
 
 
 class SourceState(Struct, frozen=True):
-    """``is_read``: what serves is not only what was found on disk. The rest as in Served."""
+    """``is_read``: the source was read since the start. The rest as in ServingState."""
 
     is_read: bool = True
     problems: tuple[str, ...] = ()
@@ -34,8 +34,8 @@ class Source(Protocol):
         """Return lines for /metrics."""
 
 
-def with_source(served: Served, state: SourceState) -> Served:
-    """Return what serves together with what is known of its source."""
+def with_source(served: ServingState, state: SourceState) -> ServingState:
+    """Return what serves together with the state of its source."""
     return msgspec.structs.replace(
         served,
         up_to_date=served.up_to_date and state.is_read and not state.problems,

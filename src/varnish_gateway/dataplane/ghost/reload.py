@@ -1,13 +1,12 @@
-"""A configuration into ghost: files on disk, then a reload over the loopback socket.
+"""Install a configuration in ghost: files on disk, then a reload over the loopback socket.
 
-In:   a Bundle, and where the reload socket is.
-Out:  it is in force, or ReloadRefused with ghost's reason, or ConnectionError where the
-world is at fault. What lies on disk is the last good configuration whenever a call has
-failed, so that a worker which restarts by itself comes back with it.
+In:   a Bundle, and the port of the reload socket.
+Out:  the bundle is in force, or ReloadRefused with ghost's reason, or ConnectionError for a fault.
+After a failed call the disk holds the last good configuration, so that a worker which varnishd restarts
+reads that one.
 """
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from varnish_gateway import errors
@@ -15,28 +14,28 @@ from varnish_gateway.dataplane.ghost.files import Bundle
 from varnish_gateway.dataplane.ghost.loopback import get
 from varnish_gateway.dataplane.jsontext import read_json
 from varnish_gateway.dataplane.process.workdir import write_readable
-from varnish_gateway.dataplane.quarantine import Refused
+from varnish_gateway.dataplane.quarantine import Quarantine
 
 RELOAD_SECONDS = 20.0
 MOST_DEATHS = 2  # one may have had another cause
 _SHARD_FILE = re.compile(r"(routing|endpoints)-\d+-[0-9a-f]{16}\.json")
 
 
-class Installer:
-    """Owns the directory of ghost.json. ``good`` is what ghost accepted last.
+class GhostInstaller:
+    """Owns the directory of ghost.json. ``last_good`` is the bundle that ghost accepted last.
 
-    ``wake`` is called when what was refused may be tried again.
+    ``rejected`` holds what ghost rejects, ``deadly`` what kills workers: each of those costs a cache.
     """
 
-    def __init__(self, config_path: Path, wake: Callable[[], None]) -> None:
+    def __init__(self, config_path: Path, rejected: Quarantine[str], deadly: Quarantine[str]) -> None:
         self._config_path = config_path
         self._on_disk: set[str] = set()
         self._written: Bundle | None = None
-        self._refused = Refused[str](wake)
-        self._deadly = Refused[str](wake, costly=True)
+        self._rejected = rejected
+        self._deadly = deadly
         self._blamed: list[str] = []
-        self._in_doubt = False  # whether ghost has read something other than what was good
-        self.good: Bundle | None = None
+        self._is_stale = False  # whether ghost may have read something other than the last good bundle
+        self.last_good: Bundle | None = None
         for path in config_path.parent.iterdir():
             if _SHARD_FILE.fullmatch(path.name):
                 path.unlink()
@@ -53,64 +52,64 @@ class Installer:
         return True
 
     async def install(self, bundle: Bundle, port: int) -> bool:
-        """Put bundle in force; return False if it was already."""
-        if self.good is not None and bundle.id == self.good.id and not self._in_doubt:
+        """Put a bundle in force; return False if it was already."""
+        if self.last_good is not None and bundle.id == self.last_good.id and not self._is_stale:
             return False
-        if (why := self._refused.why(bundle.id) or self._deadly.why(bundle.id)) is not None:
-            raise errors.ReloadRefused(why)
+        if (reason := self._rejected.reason(bundle.id) or self._deadly.reason(bundle.id)) is not None:
+            raise errors.ReloadRefused(reason)
         self.write(bundle)
         try:
             await self._reload(port)
         except (errors.ReloadRefused, OSError) as error:
             if isinstance(error, errors.ReloadRefused):
-                self._refused.note(bundle.id, str(error))
+                self._rejected.reject(bundle.id, str(error))
             self.restore()
             raise
-        self._refused.clear()
+        self._rejected.clear()
         self.accepted()
         return True
 
-    async def have_read(self, port: int) -> None:
-        """Have ghost read what is on disk, where that may be something other than what it has read."""
-        if self._written is not self.good or self._in_doubt:
+    async def ensure_read(self, port: int) -> None:
+        """Reload if ghost may have read something other than the files on disk."""
+        if self._written is not self.last_good or self._is_stale:
             await self._reload(port)
 
     async def _reload(self, port: int) -> None:
-        """Ask for a reload. Where the answer is lost, nobody knows what ghost has read."""
-        before, self._in_doubt = self._in_doubt, True
+        """Ask for a reload. After a lost answer it is unknown what ghost has read."""
+        before, self._is_stale = self._is_stale, True
         try:
             await request_reload(port)
         except errors.ReloadRefused:
-            self._in_doubt = before
+            self._is_stale = before
             raise
 
-    def forgive(self) -> None:
-        """Try again what was refused: something other than itself has changed."""
-        self._refused.forgive()
-        self._deadly.forgive()
+    def release(self) -> None:
+        """Let what was rejected be tried at once: something beside it changed."""
+        self._rejected.release()
+        self._deadly.release()
 
     def close(self) -> None:
-        self._refused.close()
+        self._rejected.close()
         self._deadly.close()
 
     def blame(self, bundle: Bundle) -> None:
-        """Note that a worker died of bundle. One that kills the next as well is refused: each takes a cache along."""
+        """Note that a worker died while it read a bundle. One that kills two workers is quarantined."""
         self._blamed = [*(each for each in self._blamed if each == bundle.id), bundle.id]
         if len(self._blamed) >= MOST_DEATHS:
-            self._deadly.note(bundle.id, "varnishd's worker dies whenever it reads this configuration")
+            self._deadly.reject(bundle.id, "varnishd's worker dies whenever it reads this configuration")
 
     def accepted(self) -> None:
-        """Remember that ghost has read what is on disk; let go of everything else."""
-        self.good, self._in_doubt = self._written, False
-        if self.good is not None and self.good.id in self._blamed:
+        """Note that ghost has read the files on disk; remove all others."""
+        self.last_good, self._is_stale = self._written, False
+        if self.last_good is not None and self.last_good.id in self._blamed:
             self._blamed = []
             self._deadly.clear()
         self._sweep()
 
     def restore(self) -> None:
-        """Put the last good configuration back on disk, for a worker that starts by itself."""
-        if self.good is not None:
-            self.write(self.good)
+        """Write the last good configuration to disk again, for a worker that varnishd restarts."""
+        if self.last_good is not None:
+            self.write(self.last_good)
             self._sweep()
 
     def _sweep(self) -> None:

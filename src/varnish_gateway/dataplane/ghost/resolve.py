@@ -1,9 +1,9 @@
-"""Names of ExternalName Services to addresses.
+"""Resolve the host names of ExternalName Services.
 
-In:   the host names that are wanted.
-Out:  calls of ``changed`` with the addresses of names whose addresses are new.
-Names are asked again every REFRESH_SECONDS; a name that can't be resolved keeps its last
-good addresses and is asked again sooner.
+In:   the host names to follow.
+Out:  calls of ``on_change`` with the addresses of a name whenever they differ from the last ones.
+Each name is resolved every REFRESH_SECONDS. A name that can't be resolved keeps its last good
+addresses and is retried sooner.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ log = logging.getLogger(__name__)
 
 
 class Resolver:
-    """One task per host name, for as long as the name is wanted."""
+    """Runs one task per host name."""
 
-    def __init__(self, changed: Callable[[Mapping[str, tuple[str, ...]]], None]) -> None:
-        self._changed = changed
+    def __init__(self, on_change: Callable[[Mapping[str, tuple[str, ...]]], None]) -> None:
+        self._on_change = on_change
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def want(self, hosts: Iterable[str]) -> None:
+    def follow(self, hosts: Iterable[str]) -> None:
         """Follow exactly these host names."""
-        wanted = set(hosts)
-        for host in self._tasks.keys() - wanted:
+        followed = set(hosts)
+        for host in self._tasks.keys() - followed:
             self._tasks.pop(host).cancel()
-        for host in wanted - self._tasks.keys():
+        for host in followed - self._tasks.keys():
             self._tasks[host] = asyncio.create_task(self._follow(host))
 
     async def close(self) -> None:
@@ -51,7 +51,7 @@ class Resolver:
                 continue
             if addresses != last:
                 last = addresses
-                self._changed({host: addresses})
+                self._on_change({host: addresses})
             await asyncio.sleep(REFRESH_SECONDS)
 
 

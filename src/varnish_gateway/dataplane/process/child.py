@@ -1,8 +1,8 @@
-"""A program that we run: its output, its end.
+"""A child process: its output, its exit.
 
 In:   a process that was started with a pipe for its output, in a session of its own.
-Out:  every line that it writes, and how it ended. ``stop`` leaves no process behind, and neither
-      does our own death; what an earlier chaperone left behind all the same is ended before.
+Out:  every line that it writes, and how it exited. ``stop`` leaves no process behind, and neither
+      does our own death; a process that a killed chaperone left behind is terminated first.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Child(ABC):
         self._process = process
         self._lifeline = lifeline
         self._last_error: list[str] = []  # in its own words
-        self.is_ending = False  # because we want it
+        self.is_stopping = False  # by us
         self._output = asyncio.create_task(self._read_output())
 
     @property
@@ -46,7 +46,7 @@ class Child(ABC):
         return self._process.returncode is None
 
     async def exited(self) -> str:
-        """Wait for the end of the process and return how it ended, with its own words."""
+        """Wait for the process to exit; return how it exited, with its own words."""
         status = await self._process.wait()
         await self._lifeline.release()
         await asyncio.shield(self._output)
@@ -56,15 +56,15 @@ class Child(ABC):
         return f"{self.name} ended with status {status}{why}"
 
     async def stop(self) -> None:
-        """End the process, which ends those that it started; by force if it takes too long."""
-        self.is_ending = True
+        """Terminate the process, which terminates its own children; kill all of them if that takes too long."""
+        self.is_stopping = True
         if self.running:
             self._process.terminate()
             try:
                 async with asyncio.timeout(STOP_SECONDS):
                     await self._process.wait()
             except TimeoutError:
-                _end_by_force(self.pid)
+                _kill_session(self.pid)
         await self._process.wait()
         await self._lifeline.release()
         await asyncio.shield(self._output)
@@ -74,21 +74,21 @@ class Child(ABC):
         assert stream is not None  # noqa: S101 - asked for with PIPE
         async for raw in stream:
             if line := raw.decode(errors="replace").rstrip():
-                self._take_line(line)
+                self._on_line(line)
 
     @abstractmethod
-    def _take_line(self, line: str) -> None:
-        """Take a line of its output."""
+    def _on_line(self, line: str) -> None:
+        """Handle a line of its output."""
 
 
 def killed(process: Process) -> str | None:
-    """Say by which signal a process was ended, None where it ended by itself."""
+    """Return which signal killed a process, None if it exited by itself."""
     status = process.returncode
     return f"ended with signal {signal.Signals(-status).name}" if status is not None and status < 0 else None
 
 
 async def lifeline_to(process: Process) -> Lifeline:
-    """Return a lifeline; without one the process has to go."""
+    """Return a lifeline; kill the process if there can't be one."""
     try:
         return await Lifeline.to(process.pid)
     except BaseException:
@@ -96,23 +96,23 @@ async def lifeline_to(process: Process) -> Lifeline:
         raise
 
 
-async def end_leftover(name: str, pid_file: Path, argument: str) -> None:
-    """End a process that an earlier chaperone, killed by force, left behind: that of the file, if it was told this."""
+async def stop_leftover(name: str, pid_file: Path, argument: str) -> None:
+    """Terminate the process of the pid file if it has this argument: a killed chaperone left it behind."""
     pid = _leftover(pid_file, argument)
     if pid is None:
         return
-    log.warning("ending a %s that was left behind", name, extra={"pid": pid})
+    log.warning("terminating a %s that was left behind", name, extra={"pid": pid})
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGTERM)  # it ends its worker first, and so gives the ports back
+        os.kill(pid, signal.SIGTERM)  # it stops its worker first, which frees the ports
     deadline = time.monotonic() + STOP_SECONDS
     while _leftover(pid_file, argument) == pid:
         if time.monotonic() > deadline:
-            _end_by_force(pid)
+            _kill_session(pid)
         await asyncio.sleep(POLL_SECONDS)
 
 
-def _end_by_force(pid: int) -> None:
-    """End all processes of a session: a worker that is left would hold the ports that the next one needs."""
+def _kill_session(pid: int) -> None:
+    """Kill all processes of a session: a worker that survives would hold the ports that the next one needs."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
 

@@ -1,1 +1,1 @@
-"""TLS in front of varnishd: HAProxy, its certificates, and how they change while it serves."""
+"""The TLS terminator: HAProxy, its certificates, and how they change while it serves."""

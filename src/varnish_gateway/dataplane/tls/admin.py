@@ -16,6 +16,8 @@ MOST_PAYLOAD = BUFFER_BYTES - 4096
 
 
 class AdminSocket:
+    """Sends each command over a connection of its own."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -37,7 +39,7 @@ class AdminSocket:
         return answer.decode(errors="replace").strip()
 
     async def do(self, command: str, done: str, payload: bytes | None = None) -> None:
-        """Send a command that says ``done`` when it is; raise TlsRefused with what it says instead."""
+        """Send a command that answers ``done``; raise TlsRefused with any other answer."""
         answer = await self.ask(command, payload)
         if done not in answer:
             raise errors.TlsRefused(f"HAProxy, {command}: {' '.join(answer.split()) or 'no answer'}")
@@ -45,5 +47,5 @@ class AdminSocket:
     async def frontends(self) -> list[dict[str, str]]:
         """Return the rows of ``show stat`` that are about ports."""
         lines = (await self.ask("show stat -1 1 -1")).splitlines()
-        names = lines[0].removeprefix("# ").split(",") if lines else []  # one that is about to end says nothing
+        names = lines[0].removeprefix("# ").split(",") if lines else []  # a stopping worker answers nothing
         return [dict(zip(names, row.split(","), strict=False)) for row in lines[1:] if row]

@@ -1,4 +1,4 @@
-"""What happens to TLS, for the bus."""
+"""Events of the TLS terminator."""
 
 import logging
 
@@ -11,7 +11,7 @@ class HaproxyStarted(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"HAProxy ends TLS on port {', '.join(map(str, self.ports))}"
+        return f"HAProxy terminates TLS on port {', '.join(map(str, self.ports))}"
 
 
 class HaproxyExited(Event, frozen=True):
@@ -20,7 +20,7 @@ class HaproxyExited(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"{self.reason}; starting it again with the certificates that served"
+        return f"{self.reason}; restarting it with the last good certificates"
 
 
 class HaproxyBack(Event, frozen=True):
@@ -37,11 +37,11 @@ class HaproxyReloaded(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"HAProxy reads everything anew, and ends TLS on port {', '.join(map(str, self.ports))}"
+        return f"HAProxy reloaded; it terminates TLS on port {', '.join(map(str, self.ports))}"
 
 
 class CertificatesChanged(Event, frozen=True):
-    """Changed while HAProxy serves; no connection notices."""
+    """Changed while HAProxy serves, without an effect on connections."""
 
     replaced: int
     added: int
@@ -59,7 +59,7 @@ class TlsFailed(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"TLS refused, what served before goes on: {'; '.join(self.reasons)}"
+        return f"TLS rejected, the last good certificates go on serving: {'; '.join(self.reasons)}"
 
 
 class PortsUnserved(Event, frozen=True):
@@ -68,7 +68,7 @@ class PortsUnserved(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"not served, as there is no certificate yet: port {', '.join(map(str, self.ports))}"
+        return f"not served without a certificate: port {', '.join(map(str, self.ports))}"
 
 
 class CertificateExpired(Event, frozen=True):
@@ -78,4 +78,4 @@ class CertificateExpired(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"the certificate of {self.names} on port {self.port} has expired; clients refuse it"
+        return f"the certificate of {self.names} on port {self.port} has expired; clients reject it"

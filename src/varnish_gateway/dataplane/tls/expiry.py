@@ -1,19 +1,19 @@
-"""When the certificates that serve come to their end.
+"""When the serving certificates expire.
 
 In:   plans, and the time.
-Out:  the end of each, and those that have come to it and were not told yet.
+Out:  the expiry of each certificate, and those that have expired since the last call.
 """
 
 from typing import NamedTuple
 
 from cryptography import x509
 
-from varnish_gateway.dataplane.tls.plan import Plan
+from varnish_gateway.dataplane.tls.plan import TlsPlan
 from varnish_gateway.emit.haproxy import Slot, default_slot
 
 
-class Dated(NamedTuple):
-    """A certificate that serves, and when it ends (seconds since 1970)."""
+class CertificateExpiry(NamedTuple):
+    """A serving certificate, and when it expires (seconds since 1970)."""
 
     port: int
     names: str
@@ -21,34 +21,34 @@ class Dated(NamedTuple):
 
 
 class Expiry:
-    """Reads a certificate once, when it is new in its slot."""
+    """Parses a certificate once, when it is new in its slot."""
 
     def __init__(self) -> None:
-        self._plan = Plan()
-        self._dated: dict[str, Dated] = {}
-        self._told: set[Dated] = set()
+        self._plan = TlsPlan()
+        self._dated: dict[str, CertificateExpiry] = {}
+        self._reported: set[CertificateExpiry] = set()
 
-    def take(self, plan: Plan) -> None:
+    def update(self, plan: TlsPlan) -> None:
         before, self._plan = self._plan, plan
-        dated: dict[str, Dated] = {}
+        dated: dict[str, CertificateExpiry] = {}
         for port, slots in plan.lists.items():
-            for slot in _once(plan, port, slots):
+            for slot in _distinct(plan, port, slots):
                 if slot.name in self._dated and before.files.get(slot.name) == plan.files[slot.name]:
                     dated[slot.name] = self._dated[slot.name]
                 elif (end := expires(plan.files[slot.name])) is not None:
-                    dated[slot.name] = Dated(port, ", ".join(slot.names), end)
+                    dated[slot.name] = CertificateExpiry(port, ", ".join(slot.names), end)
         self._dated = dated
-        self._told &= set(dated.values())
+        self._reported &= set(dated.values())
 
     @property
-    def dated(self) -> tuple[Dated, ...]:
+    def dated(self) -> tuple[CertificateExpiry, ...]:
         return tuple(self._dated.values())
 
-    def news(self, now: float) -> list[Dated]:
-        """Return what has expired since this was asked last."""
-        fresh = [one for one in self.dated if one.expires <= now and one not in self._told]
-        self._told.update(fresh)
-        return fresh
+    def newly_expired(self, now: float) -> list[CertificateExpiry]:
+        """Return the certificates that have expired since the last call."""
+        expired = [one for one in self.dated if one.expires <= now and one not in self._reported]
+        self._reported.update(expired)
+        return expired
 
     def next(self, now: float) -> float | None:
         """Return when the next one expires."""
@@ -56,9 +56,9 @@ class Expiry:
 
 
 def expires(pair: bytes) -> float | None:
-    """Return when a certificate ends; that of the server is the first in its file.
+    """Return when a certificate expires; the server's is the first in its file.
 
-    None where it can't be read: OpenSSL, which has taken it, is less strict.
+    None where it can't be parsed: OpenSSL, which accepted it, is less strict.
     """
     try:
         return x509.load_pem_x509_certificate(pair).not_valid_after_utc.timestamp()
@@ -66,8 +66,8 @@ def expires(pair: bytes) -> float | None:
         return None
 
 
-def _once(plan: Plan, port: int, slots: tuple[Slot, ...]) -> list[Slot]:
-    """Leave the default out where it stands under its names as well."""
+def _distinct(plan: TlsPlan, port: int, slots: tuple[Slot, ...]) -> list[Slot]:
+    """Leave out the default slot where another slot holds the same certificate."""
     default = default_slot(port)
     named = [slot for slot in slots if slot != default]
     if any(plan.files[slot.name] == plan.files[default.name] for slot in named):

@@ -1,6 +1,6 @@
-"""One HAProxy: a master process, the worker that serves, and workers of before that finish.
+"""One HAProxy: a master process, the worker that serves, and former workers that finish.
 
-In:   the directory that it works in, which holds its configuration.
+In:   its working directory, which holds its configuration.
 Out:  a process that serves it. ``stop`` leaves no process behind, and neither does our own death.
 """
 
@@ -14,7 +14,7 @@ from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from pathlib import Path
 
 from varnish_gateway import errors
-from varnish_gateway.dataplane.process.child import LINE_LIMIT, Child, end_leftover, killed, lifeline_to
+from varnish_gateway.dataplane.process.child import LINE_LIMIT, Child, killed, lifeline_to, stop_leftover
 from varnish_gateway.dataplane.process.lifeline import Lifeline
 from varnish_gateway.dataplane.tls.admin import AdminSocket
 from varnish_gateway.dataplane.tls.store import MASTER_SOCKET, PID_FILE
@@ -27,7 +27,7 @@ POLL_SECONDS = 0.01
 log = logging.getLogger(__name__)
 
 _LINE = re.compile(r"\[(?P<level>[A-Z]+)\]\s+\((?P<pid>\d+)\) : (?P<text>.*)")
-# HAProxy warns of what we asked for: a reload, the end of a former worker.
+# HAProxy warns about what we asked for: a reload, the exit of a former worker.
 _LEVELS = {"ALERT": logging.ERROR, "WARNING": logging.INFO}
 
 
@@ -41,7 +41,7 @@ class Haproxy(Child):
         super().__init__(process, lifeline)
 
     async def serves(self, admin: AdminSocket) -> None:
-        """Return when the worker with this admin socket serves; raise ChildExited if it does not come to that."""
+        """Return when the worker with this admin socket serves; raise ChildExited if it does not."""
         self._last_error.clear()
         deadline = time.monotonic() + START_SECONDS
         while self.running:
@@ -56,31 +56,31 @@ class Haproxy(Child):
         raise errors.ChildExited(await self.exited())
 
     async def reload(self) -> None:
-        """Have a new worker that reads everything anew; the present one finishes what it has.
+        """Start a new worker that reads everything again; the present one finishes its connections.
 
-        By the master's socket and not by a signal: one that comes while it starts itself anew is lost.
+        By the master's socket and not by a signal: a signal that arrives while the master re-executes is lost.
         """
         await self._master.ask("reload")
 
     def finish(self) -> None:
-        """Take no new connections, end when the last one has ended."""
-        self.is_ending = True
+        """Take no new connections; exit when the last one has closed."""
+        self.is_stopping = True
         if self.running:
             self._process.send_signal(signal.SIGUSR1)
 
-    def _take_line(self, line: str) -> None:
+    def _on_line(self, line: str) -> None:
         match = _LINE.fullmatch(line.strip())
         level = _LEVELS.get(match["level"], logging.DEBUG) if match else logging.DEBUG
         text = match["text"] if match else line
         if level == logging.ERROR:
             self._last_error.append(text)
-        level = logging.DEBUG if self.is_ending else level
+        level = logging.DEBUG if self.is_stopping else level
         log.log(level, "%s", text, extra={"component": "haproxy", "pid": self.pid})
 
 
 async def launch(work_dir: Path, admin: AdminSocket) -> Haproxy:
     """Start HAProxy and return when it serves; raise ChildExited if it does not."""
-    await end_leftover("HAProxy", work_dir / DIRECTORY / PID_FILE, str(work_dir / DIRECTORY / CONFIG))
+    await stop_leftover("HAProxy", work_dir / DIRECTORY / PID_FILE, str(work_dir / DIRECTORY / CONFIG))
     arguments = ["-W", "-S", f"unix@{DIRECTORY}/{MASTER_SOCKET},mode,600", "-p", str(work_dir / DIRECTORY / PID_FILE)]
     process = await _start(work_dir, *arguments, stdout=PIPE, stderr=STDOUT)
     haproxy = Haproxy(process, await lifeline_to(process), AdminSocket(work_dir / DIRECTORY / MASTER_SOCKET))
@@ -93,20 +93,20 @@ async def launch(work_dir: Path, admin: AdminSocket) -> Haproxy:
 
 
 async def check(work_dir: Path) -> None:
-    """Raise TlsRefused if HAProxy does not take the configuration on disk, ChildExited if it was ended meanwhile."""
+    """Raise TlsRefused if HAProxy rejects the configuration on disk, ChildExited if the check was killed."""
     process = await _start(work_dir, "-c", stdout=DEVNULL, stderr=PIPE)
     try:
-        _, said = await process.communicate()
+        _, output = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if (how := killed(process)) is not None:
-        raise errors.ChildExited(f"haproxy -c, which looks at its configuration, {how}")
+        raise errors.ChildExited(f"haproxy -c, which checks the configuration, {how}")
     if process.returncode != 0:
-        lines = (_LINE.fullmatch(line.strip()) for line in said.decode(errors="replace").splitlines())
+        lines = (_LINE.fullmatch(line.strip()) for line in output.decode(errors="replace").splitlines())
         words = "; ".join(line["text"] for line in lines if line and line["level"] == "ALERT")
-        raise errors.TlsRefused(f"HAProxy refuses its configuration: {words or 'it does not say why'}")
+        raise errors.TlsRefused(f"HAProxy rejects its configuration: {words or 'it does not say why'}")
 
 
 async def _start(work_dir: Path, *options: str, stdout: int, stderr: int) -> Process:
@@ -122,4 +122,4 @@ async def _start(work_dir: Path, *options: str, stdout: int, stderr: int) -> Pro
             start_new_session=True,
         )
     except FileNotFoundError:
-        raise errors.ChildExited("HAProxy, which ends TLS, is not installed or not on PATH") from None
+        raise errors.ChildExited("HAProxy, which terminates TLS, is not installed or not on PATH") from None

@@ -1,4 +1,4 @@
-"""What this machine lets HAProxy have."""
+"""The resources that HAProxy may use on this machine."""
 
 import os
 import pwd
@@ -15,7 +15,7 @@ ACCOUNT = "haproxy"
 
 
 def machine() -> Machine:
-    """Return how many connections fit, each with one to varnishd, how many threads, and whose they are."""
+    """Return how many connections fit, each with one to varnishd, how many threads, and which user runs them."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     fitting = MOST_CONNECTIONS if most == resource.RLIM_INFINITY else (most - OTHER_DESCRIPTORS) // 2
     threads = min(MOST_THREADS, len(os.sched_getaffinity(0)))
@@ -23,7 +23,7 @@ def machine() -> Machine:
 
 
 def account() -> str | None:
-    """Return the user that HAProxy's worker becomes; None: it stays who we are."""
+    """Return the user that HAProxy's worker becomes; None: it keeps our own."""
     if os.geteuid() != 0:
         return None
     try:

@@ -1,7 +1,7 @@
-"""TLS as it is stored: tls.json and the files that it names.
+"""Read stored TLS: tls.json and the files that it names.
 
-In:   contents by name: of a Secret, of a directory.
-Out:  ir.Tls, or BadDocument that says which file is not there, or not what its name says.
+In:   contents by name, of a Secret or a directory.
+Out:  ir.Tls, or BadDocument that names the file which is missing or does not match its name.
 """
 
 import re
@@ -33,7 +33,7 @@ def file_names(ports: Iterable[wire.TlsPort]) -> list[str]:
 
 
 def read_tls(contents: Mapping[str, bytes], source: str) -> Tls:
-    """Read what the operator wrote; without tls.json there is no TLS. Names tell the content, and are checked."""
+    """Read what the operator wrote; without tls.json there is no TLS. Each name holds the hash of its content."""
     if TLS_JSON not in contents:
         return Tls()
     ports = read_ports(contents[TLS_JSON], source)

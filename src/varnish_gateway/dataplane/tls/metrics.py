@@ -1,13 +1,23 @@
-"""HAProxy's counters and the ends of certificates, in Prometheus' text format.
+"""HAProxy's counters and the expiry of certificates, in Prometheus' text format.
 
-In:   what HAProxy says, and what serves.
-Out:  lines. HAProxy counts anew when it starts or reloads.
+In:   HAProxy's statistics, and the serving certificates.
+Out:  lines. HAProxy's counters start at zero when it starts or reloads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from varnish_gateway.dataplane.tls.expiry import Dated
+from varnish_gateway.dataplane.events import Event
+from varnish_gateway.dataplane.tls import events
+from varnish_gateway.dataplane.tls.expiry import CertificateExpiry
 from varnish_gateway.runtime.prometheus import family
+
+COUNTED: Mapping[type[Event], tuple[str, str]] = {
+    events.HaproxyExited: ("vgw_haproxy_deaths_total", "Processes of HAProxy that died."),
+    events.HaproxyReloaded: ("vgw_haproxy_reloads_total", "Reloads of HAProxy."),
+    events.CertificatesChanged: ("vgw_certificate_changes_total", "Changes of certificates without a reload."),
+    events.TlsFailed: ("vgw_tls_failures_total", "Certificates that were refused."),
+}
+"""Events that /metrics counts, with the name and the help of their counter."""
 
 _COLUMNS = {
     "scur": ("vgw_tls_connections", "gauge", "Connections on a TLS port now."),
@@ -17,7 +27,7 @@ _COLUMNS = {
 }
 
 
-def lines(ports: Iterable[Mapping[str, str]], certificates: Iterable[Dated]) -> Iterator[str]:
+def lines(ports: Iterable[Mapping[str, str]], certificates: Iterable[CertificateExpiry]) -> Iterator[str]:
     """Return lines for /metrics."""
     rows = list(ports)
     if rows:

@@ -1,8 +1,8 @@
-"""What HAProxy is to serve, and the way there from what it serves.
+"""What HAProxy should serve, and the steps from what it serves now.
 
-In:   ir.Tls, the https sockets, and the plan before.
-Out:  a Plan, and what stands against the rest: a certificate that can't be used leaves its slot
-as it was, or out; authorities that can't be used leave their port as it was, or closed.
+In:   ir.Tls, the https sockets, and the present plan.
+Out:  a TlsPlan, and the problems with the rest. An unusable certificate leaves its slot as it is, or out.
+Unusable authorities leave their port as it is, or closed.
 No I/O but the check of certificates, which OpenSSL does in a file.
 """
 
@@ -24,10 +24,10 @@ from varnish_gateway.translate.tls import blocks
 _SERVER_NAME = re.compile(r"\*|(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")
 
 Check = Callable[[bytes], None]
-"""Raises BadDocument for a certificate and key that OpenSSL does not take."""
+"""Raises BadDocument for a certificate and key that OpenSSL rejects."""
 
 
-class Plan(Struct, frozen=True):
+class TlsPlan(Struct, frozen=True):
     """``lists`` are the slots of each port in their order, ``files`` the contents of slots and of authorities."""
 
     binds: tuple[Bind, ...] = ()
@@ -40,7 +40,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def tls(self) -> Tls:
-        """What makes exactly this plan."""
+        """The TLS that results in exactly this plan."""
         slots = {slot.name for listed in self.lists.values() for slot in listed}
         stored = {name: f"{content_hash(self.files[name])}.pem" if name in slots else name for name in self.files}
         ports = (
@@ -56,19 +56,19 @@ class Plan(Struct, frozen=True):
         return Tls(tuple(ports), {stored[name]: content for name, content in self.files.items()})
 
     def __repr__(self) -> str:
-        return f"Plan({self.binds})"  # never what is in the files
+        return f"TlsPlan({self.binds})"  # never the content of files
 
 
-class Steps(NamedTuple):
-    """What makes one plan of another while HAProxy serves."""
+class PlanSteps(NamedTuple):
+    """The changes from one plan to another while HAProxy serves."""
 
     replaced: tuple[str, ...]
     added: tuple[tuple[int, Slot], ...]
     removed: tuple[tuple[int, Slot], ...]
 
 
-def steps(before: Plan, after: Plan, most_bytes: int) -> Steps | None:
-    """Return the steps, None where HAProxy has to read everything anew."""
+def steps(before: TlsPlan, after: TlsPlan, most_bytes: int) -> PlanSteps | None:
+    """Return the steps, None where HAProxy has to read everything again."""
     if before.binds != after.binds:
         return None
     old = {slot.name: (port, slot) for port, slots in before.lists.items() for slot in slots}
@@ -78,68 +78,68 @@ def steps(before: Plan, after: Plan, most_bytes: int) -> Steps | None:
     changed = [*replaced, *(slot.name for _, slot in added)]
     if any(len(after.files[name]) > most_bytes for name in changed):
         return None
-    return Steps(tuple(replaced), tuple(added), tuple(slot for name, slot in old.items() if name not in new))
+    return PlanSteps(tuple(replaced), tuple(added), tuple(slot for name, slot in old.items() if name not in new))
 
 
-class Planner:
-    """Remembers what was found usable: a certificate is looked at once."""
+class TlsPlanner:
+    """Checks each certificate once and remembers the result."""
 
     def __init__(self, check: Check, addresses: Callable[[Socket], tuple[str, ...]]) -> None:
         self._check = check
         self._addresses = addresses
         self._cleaned: dict[str, bytes | errors.BadDocument] = {}
 
-    def plan(self, tls: Tls, sockets: Iterable[Socket], before: Plan) -> tuple[Plan, list[errors.TlsRefused]]:
-        """Return what can be served, and what stands against the rest."""
-        making = _Making(before)
+    def plan(self, tls: Tls, sockets: Iterable[Socket], before: TlsPlan) -> tuple[TlsPlan, list[errors.TlsRefused]]:
+        """Return what can be served, and the problems with the rest."""
+        building = _PlanBuilder(before)
         ports = {port.port: port for port in tls.ports if port.certificates}
         for socket in sockets:
             if (port := ports.get(socket.port)) is not None:
-                self._add(port, self._addresses(socket), tls.files, making)
+                self._add(port, self._addresses(socket), tls.files, building)
         used = {content_hash(content) for content in tls.files.values()}
         self._cleaned = {mark: cleaned for mark, cleaned in self._cleaned.items() if mark in used}
-        return Plan(tuple(making.binds), making.lists, making.files), making.problems
+        return TlsPlan(tuple(building.binds), building.lists, building.files), building.problems
 
     def _add(
-        self, port: wire.TlsPort, addresses: tuple[str, ...], files: Mapping[str, bytes], making: "_Making"
+        self, port: wire.TlsPort, addresses: tuple[str, ...], files: Mapping[str, bytes], building: "_PlanBuilder"
     ) -> None:
-        pairs = {one: self._usable(port.port, one, files, making) for one in port.certificates}
-        clients = self._clients(port, files, making)
+        pairs = {one: self._usable(port.port, one, files, building) for one in port.certificates}
+        clients = self._clients(port, files, building)
         if isinstance(clients, errors.BadDocument):
-            making.problems.append(errors.TlsRefused(f"authorities of clients on port {port.port}: {clients}"))
-            making.keep(port.port)
+            building.problems.append(errors.TlsRefused(f"authorities of clients on port {port.port}: {clients}"))
+            building.keep(port.port)
             return
         filled: dict[Slot, bytes] = {}
         for slot, certificate in haproxy.slots(port.port, port.certificates):
-            content = pairs[certificate] or making.before.files.get(slot.name)
+            content = pairs[certificate] or building.before.files.get(slot.name)
             if content is not None:
                 filled[slot] = content
         if filled:
             default = haproxy.default_slot(port.port)
             filled = {default: next(iter(filled.values())), **filled}
-            making.binds.append(Bind(port.port, addresses, clients))
-            making.lists[port.port] = tuple(filled)
-            making.files |= {slot.name: content for slot, content in filled.items()}
+            building.binds.append(Bind(port.port, addresses, clients))
+            building.lists[port.port] = tuple(filled)
+            building.files |= {slot.name: content for slot, content in filled.items()}
 
     def _usable(
-        self, port: int, certificate: wire.Certificate, files: Mapping[str, bytes], making: "_Making"
+        self, port: int, certificate: wire.Certificate, files: Mapping[str, bytes], building: "_PlanBuilder"
     ) -> bytes | None:
-        """Return a certificate with its key, None if it can't be used, which becomes a problem."""
-        if odd := [name for name in certificate.names if not _SERVER_NAME.fullmatch(name)]:
-            why = f"is for {odd[0]!r}, which is not a hostname"
+        """Return a certificate with its key; add a problem and return None if it can't be used."""
+        if invalid := [name for name in certificate.names if not _SERVER_NAME.fullmatch(name)]:
+            reason = f"is for {invalid[0]!r}, which is not a hostname"
         elif certificate.file not in files:
-            why = f"is not there ({certificate.file})"
+            reason = f"is not there ({certificate.file})"
         else:
             try:
                 return self._pair(files[certificate.file])
             except errors.BadDocument as error:
-                why = str(error)
+                reason = str(error)
         names = ", ".join(certificate.names)
-        making.problems.append(errors.TlsRefused(f"certificate of {names} on port {port} {why}"))
+        building.problems.append(errors.TlsRefused(f"certificate of {names} on port {port} {reason}"))
         return None
 
     def _clients(
-        self, port: wire.TlsPort, files: Mapping[str, bytes], making: "_Making"
+        self, port: wire.TlsPort, files: Mapping[str, bytes], building: "_PlanBuilder"
     ) -> Clients | errors.BadDocument | None:
         if port.clients is None:
             return None
@@ -151,11 +151,11 @@ class Planner:
         except errors.BadDocument as error:
             return error
         name = f"{content_hash(content)}.ca.pem"
-        making.files[name] = content
+        building.files[name] = content
         return Clients(name, port.clients.insecure)
 
     def _pair(self, content: bytes) -> bytes:
-        """Return a certificate with its key as HAProxy gets it; raise BadDocument if it can't be used."""
+        """Return a certificate with its key as HAProxy reads it; raise BadDocument if it can't be used."""
         mark = content_hash(content)
         if mark not in self._cleaned:
             try:
@@ -170,10 +170,10 @@ class Planner:
         return found
 
 
-class _Making:
-    """A plan on its way."""
+class _PlanBuilder:
+    """A plan in progress."""
 
-    def __init__(self, before: Plan) -> None:
+    def __init__(self, before: TlsPlan) -> None:
         self.before = before
         self.binds: list[Bind] = []
         self.lists: dict[int, tuple[Slot, ...]] = {}
@@ -181,7 +181,7 @@ class _Making:
         self.problems: list[errors.TlsRefused] = []
 
     def keep(self, port: int) -> None:
-        """Let a whole port be as it is, closed if it was."""
+        """Leave a whole port as it is; a closed port stays closed."""
         for bind in self.before.binds:
             if bind.port == port:
                 self.binds.append(bind)

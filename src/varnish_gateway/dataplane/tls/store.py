@@ -1,7 +1,7 @@
-"""HAProxy's files on disk: nobody but us reads them.
+"""HAProxy's files on disk, readable by their owner alone.
 
-In:   the whole of what is to be there.
-Out:  a directory that holds that and nothing else; only what differs is written.
+In:   all files that should exist.
+Out:  a directory with these files and no others; only files that differ are written.
 """
 
 import os
@@ -13,13 +13,13 @@ from varnish_gateway.dataplane.tls import openssl
 from varnish_gateway.emit.routing import content_hash
 
 PID_FILE = "haproxy.pid"
-"""Tells a later process of a HAProxy that was left behind."""
+"""Lets a later process find a HAProxy that was left behind."""
 MASTER_SOCKET = "master.sock"
 OWNER_ONLY = 0o700
 
 
-class Store:
-    """Owns a directory. What an earlier process left there is removed."""
+class HaproxyFiles:
+    """Owns a directory. Files of an earlier process are removed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -31,7 +31,7 @@ class Store:
                 path.unlink()
 
     def write(self, files: Mapping[str, bytes]) -> None:
-        """Have these files, and no others."""
+        """Ensure these files, and no others."""
         for name, content in files.items():
             mark = content_hash(content)
             if self._written.get(name) != mark:
@@ -41,14 +41,14 @@ class Store:
             (self.directory / name).unlink(missing_ok=True)
             del self._written[name]
 
-    def forget_sockets(self, but: str) -> None:
-        """Remove the admin sockets of configurations that serve no more."""
+    def remove_sockets(self, but: str) -> None:
+        """Remove the admin sockets of former configurations."""
         for path in self.directory.glob("*.sock"):
             if path.name not in (but, MASTER_SOCKET):
                 path.unlink(missing_ok=True)
 
     def check(self, content: bytes) -> None:
-        """Raise BadDocument if OpenSSL does not take a certificate with its key; it only reads files."""
+        """Raise BadDocument if OpenSSL rejects a certificate with its key; OpenSSL only reads files."""
         path = self.directory / f".check-{os.getpid()}"
         write_private(path, content)
         try:

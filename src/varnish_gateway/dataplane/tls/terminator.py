@@ -1,11 +1,11 @@
-"""Keeps HAProxy in front of varnishd at the newest certificates that work.
+"""The TLS terminator: HAProxy before varnishd, kept at the newest certificates that work.
 
 In:   TLS and https sockets, as often as they change.
-Out:  TLS on their ports. Where there is no certificate, no HAProxy runs.
+Out:  TLS on their ports. Without a usable certificate no HAProxy runs.
 
-A task of its own does the work, so that plain listeners and their changes never wait for it.
-Whatever is refused, what served before goes on. What fails for the world's sake is tried again
-by itself; so is what was refused, though not soon.
+It works in a task of its own, so that plain listeners and their changes never wait for it.
+What is rejected leaves the last good certificates serving and is retried after a while. Faults are
+retried soon.
 """
 
 import asyncio
@@ -15,176 +15,193 @@ import time
 from collections.abc import Callable
 
 from varnish_gateway import errors
+from varnish_gateway.dataplane import quarantine
 from varnish_gateway.dataplane.events import Bus
 from varnish_gateway.dataplane.process.sockets import Socket
 from varnish_gateway.dataplane.process.workdir import Layout
-from varnish_gateway.dataplane.quarantine import Refused
-from varnish_gateway.dataplane.retry import Retry
+from varnish_gateway.dataplane.quarantine import Quarantine
+from varnish_gateway.dataplane.retry import FaultRetry
 from varnish_gateway.dataplane.tls import events, metrics
 from varnish_gateway.dataplane.tls.expiry import Expiry
 from varnish_gateway.dataplane.tls.machine import addresses
-from varnish_gateway.dataplane.tls.plan import Planner
-from varnish_gateway.dataplane.tls.serving import Serving
+from varnish_gateway.dataplane.tls.plan import TlsPlanner
+from varnish_gateway.dataplane.tls.serving import HaproxyService
 from varnish_gateway.ir import Tls
 
 DAY = 86400.0
 STEADY_SECONDS = 10.0
-"""A HAProxy that lasted this long is started at once when it dies; one that dies sooner, ever later."""
+"""A HAProxy that ran this long is restarted at once when it dies; for one that dies sooner the delay grows."""
 
 Problems = tuple[Exception, ...]
 
 log = logging.getLogger(__name__)
 
 
-class Front:
-    """start, then want as often as there is a change, then stop. ``tell`` is called when something is different."""
+class TlsTerminator:
+    """start, then update as often as there is a change, then stop."""
 
-    def __init__(self, layout: Layout, bus: Bus, tell: Callable[[], None], drain_seconds: float = 0) -> None:
+    def __init__(self, layout: Layout, bus: Bus, drain_seconds: float = 0) -> None:
         self._bus = bus
-        self._tell = tell
-        self.serving = Serving(layout.work_dir, bus, self._take_death, drain_seconds)
-        self._planner = Planner(self.serving.check, addresses)
+        self._subscribers: list[Callable[[], None]] = []
+        self.service = HaproxyService(layout.work_dir, bus, self._on_death, drain_seconds)
+        self._planner = TlsPlanner(self.service.check, addresses)
         self._tls: Tls | None = None
         self._sockets: tuple[Socket, ...] = ()
         self._is_open = False
-        self._is_ending = False
+        self._is_stopping = False
         self._unserved: tuple[int, ...] = ()
         self._work = asyncio.Event()
-        self._asked = 0
+        self._requested = 0
         self._done = 0
         self._waiting: list[tuple[int, asyncio.Future[Problems]]] = []
         self.task: asyncio.Task[None] | None = None
-        self._retry = Retry(self._bus, self._work.set)
-        self._revival = Retry(self._bus, self._work.set)
-        self._refused = Refused[tuple[str, ...]](self._work.set)
+        self._retry = FaultRetry(self._bus, self._work.set)
+        self._restart = FaultRetry(self._bus, self._work.set)
+        self._rejected = Quarantine[tuple[str, ...]](self._work.set, quarantine.ROUTINE)
         self._expiry = Expiry()
-        self._dates: asyncio.TimerHandle | None = None
+        self._expiry_timer: asyncio.TimerHandle | None = None
         self.problems: Problems = ()
         self.in_force: Tls | None = None
-        """What was accepted last as a whole."""
-        self.good: Tls | None = None
-        """What it takes to serve the same again after a restart; None as long as nothing was accepted."""
+        """The last TLS that was accepted as a whole."""
+        self.last_good: Tls | None = None
+        """What a restarted data plane needs to serve the same again; None before anything was accepted."""
 
     # -- from outside ----------------------------------------------------------------------
 
+    def subscribe(self, on_change: Callable[[], None]) -> None:
+        """Call ``on_change`` after every change of what serves, or of the problems."""
+        self._subscribers.append(on_change)
+
     def start(self) -> None:
-        self.task = asyncio.create_task(self._keep_forever())
-        self.task.add_done_callback(self._ended)
+        self.task = asyncio.create_task(self._run())
+        self.task.add_done_callback(self._on_ended)
 
     def open(self) -> None:
-        """Begin to serve: there is a varnishd to hand requests to."""
+        """Start to serve: varnishd takes requests now."""
         if not self._is_open:
             self._is_open = True
-            self._ask()
+            self._request()
 
-    def want(self, tls: Tls | None, sockets: tuple[Socket, ...]) -> None:
-        """Take in what is to be served; return at once."""
+    def update(self, tls: Tls | None, sockets: tuple[Socket, ...]) -> None:
+        """Set what should be served; return at once."""
         if (tls, sockets) != (self._tls, self._sockets):
             self._tls, self._sockets = tls, sockets
-            self._ask()
+            self._request()
 
-    async def settled(self) -> Problems:
-        """Return when what is wanted serves, or with what stands against it; at once before anything can serve."""
+    async def applied(self) -> Problems:
+        """Return when the desired TLS serves, or with its problems; at once while nothing can serve."""
         if self.task is not None and self.task.done():
-            self.task.result()  # raises the bug of ours that ended it
+            self.task.result()  # raises the bug that ended it
         if not self.is_busy:
             return self.problems
         done: asyncio.Future[Problems] = asyncio.get_running_loop().create_future()
-        self._waiting.append((self._asked, done))
+        self._waiting.append((self._requested, done))
         return await done
 
     @property
     def is_busy(self) -> bool:
-        return self._is_open and not self._is_ending and self._done != self._asked
+        return self._is_open and not self._is_stopping and self._done != self._requested
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it takes no new connections."""
+        return self._is_stopping
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the terminator, None while it does not run."""
+        return self.service.pid
 
     @property
     def ports(self) -> set[int]:
-        """The ports that TLS ends on now."""
-        return self.serving.plan.ports if self.serving.running else set()
+        """The ports on which it terminates TLS now."""
+        return self.service.plan.ports if self.service.running else set()
 
     @property
     def unready_reason(self) -> str:
-        """Return why there is no TLS though there could be; "" where nothing is amiss."""
-        wanted = {port.port for port in self._tls.ports if port.certificates} if self._tls is not None else set()
-        if not self._is_open or self.serving.running or not wanted & {socket.port for socket in self._sockets}:
+        """Return why there is no TLS though there are usable certificates; "" where all is well."""
+        desired = {port.port for port in self._tls.ports if port.certificates} if self._tls is not None else set()
+        if not self._is_open or self.service.running or not desired & {socket.port for socket in self._sockets}:
             return ""
-        return "" if self._is_refused else "HAProxy does not run"
+        return "" if self._is_all_rejected else "HAProxy does not run"
 
     async def metrics(self) -> list[str]:
-        """Return lines for /metrics; counters are left out while HAProxy can't be asked."""
+        """Return lines for /metrics; without HAProxy's counters while it does not answer."""
         rows: list[dict[str, str]] = []
         with contextlib.suppress(OSError):
-            rows = await self.serving.admin.frontends() if self.serving.running else []
+            rows = await self.service.admin.frontends() if self.service.running else []
         return [*metrics.lines(rows, self._expiry.dated)]
 
     def finish(self) -> None:
-        """Take no new connections; those that are there may end."""
-        self._is_ending = True
-        self.serving.finish()
+        """Take no new connections; present ones may finish."""
+        self._is_stopping = True
+        self.service.finish()
 
     async def stop(self) -> None:
-        self._is_ending = True
+        self._is_stopping = True
         self._retry.cancel()
-        self._revival.cancel()
-        self._refused.close()
-        if self._dates is not None:
-            self._dates.cancel()
+        self._restart.cancel()
+        self._rejected.close()
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
         if self.task is not None:
             self.task.cancel()
             await asyncio.wait({self.task})
-        await self.serving.stop()
+        await self.service.stop()
 
     # -- one pass after another ------------------------------------------------------------
 
     @property
-    def _is_refused(self) -> bool:
-        """Whether nothing serves because nothing that we were given can."""
+    def _is_all_rejected(self) -> bool:
+        """Whether nothing serves because every certificate was rejected."""
         return bool(self.problems) and all(isinstance(problem, errors.TlsRefused) for problem in self.problems)
 
-    def _ask(self) -> None:
-        self._asked += 1
+    def _request(self) -> None:
+        self._requested += 1
         self._work.set()
 
-    async def _keep_forever(self) -> None:
+    async def _run(self) -> None:
         while True:
             await self._work.wait()
             self._work.clear()
-            asked = self._asked
-            if self._is_ending:
-                self._answer(asked)
-            if not self._is_open or self._is_ending:
+            requested = self._requested
+            if self._is_stopping:
+                self._answer(requested)
+            if not self._is_open or self._is_stopping:
                 continue
             try:
-                problems = await self._keep()
-                self._retry.begin_anew()
-                self._try_again(problems)
+                problems = await self._ensure()
+                self._retry.reset()
+                self._quarantine(problems)
             except (errors.GatewayError, OSError) as fault:
                 problems = (fault,)
                 self._retry.later(fault)
-            self._done = asked
+            self._done = requested
             self._conclude(problems)
-            self._answer(asked)
+            self._answer(requested)
 
-    def _try_again(self, refusals: Problems) -> None:
-        """Have another look at what was refused, after a while."""
-        reasons = tuple(map(str, refusals))
+    def _quarantine(self, rejections: Problems) -> None:
+        """Retry what was rejected after a while."""
+        reasons = tuple(map(str, rejections))
         if not reasons:
-            self._refused.clear()
-        elif self._refused.why(reasons) is None:
-            self._refused.note(reasons, "; ".join(reasons))
+            self._rejected.clear()
+        elif self._rejected.reason(reasons) is None:
+            self._rejected.reject(reasons, "; ".join(reasons))
 
-    def _answer(self, asked: int) -> None:
-        """Answer those who wait for what was asked up to now."""
+    def _answer(self, requested: int) -> None:
+        """Resolve the waits for requests up to this one."""
         for number, done in self._waiting:
-            if number <= asked and not done.cancelled():
+            if number <= requested and not done.cancelled():
                 done.set_result(self.problems)
-        self._waiting = [(number, done) for number, done in self._waiting if number > asked]
+        self._waiting = [(number, done) for number, done in self._waiting if number > requested]
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Let nobody wait for ever: a bug of ours reaches whoever waits, a stop cancels them."""
+    def _on_ended(self, task: asyncio.Task[None]) -> None:
+        """Leave no ``applied`` waiting: a bug reaches its caller, a stop cancels it."""
         bug = None if task.cancelled() else task.exception()
         if bug is not None:
-            log.critical("a bug ended what keeps HAProxy: nothing about TLS changes any more", exc_info=bug)
+            log.critical(
+                "a bug ended the task that supervises HAProxy; no change of TLS is applied any more", exc_info=bug
+            )
         for _, done in self._waiting:
             if bug is None or done.cancelled():
                 done.cancel()
@@ -193,62 +210,66 @@ class Front:
         self._waiting = []
 
     def _conclude(self, problems: Problems) -> None:
-        news = [str(problem) for problem in problems if str(problem) not in set(map(str, self.problems))]
+        new = [str(problem) for problem in problems if str(problem) not in set(map(str, self.problems))]
         self.problems = problems
-        if news and isinstance(problems[0], errors.TlsRefused):
-            self._bus.publish(events.TlsFailed(reasons=tuple(news)))
+        if new and isinstance(problems[0], errors.TlsRefused):
+            self._bus.publish(events.TlsFailed(reasons=tuple(new)))
         unserved = tuple(socket.port for socket in self._sockets if socket.port not in self.ports)
         if unserved and unserved != self._unserved and not problems:
             self._bus.publish(events.PortsUnserved(ports=unserved))
         self._unserved = unserved
-        self._tell()
+        self._notify()
 
-    async def _keep(self) -> Problems:
-        """Do whatever is needed for what is wanted now."""
+    async def _ensure(self) -> Problems:
+        """Make the desired TLS serve; return what was rejected."""
         if self._tls is None:
             return ()
-        fault = await self._come_back()
-        tls, serving = self._tls, self.serving
-        wanted, problems = self._planner.plan(tls, self._sockets, serving.plan)
-        if wanted != serving.plan or serving.is_mixed:
+        fault = await self._relaunch()
+        tls, service = self._tls, self.service
+        desired, problems = self._planner.plan(tls, self._sockets, service.plan)
+        if desired != service.plan or service.is_mixed:
             try:
-                await serving.change(wanted, self._sockets)
-            except errors.TlsRefused as refusal:
-                problems.append(refusal)
-            self._expiry.take(serving.plan)
-            self._look_at_dates()
-        if fault is not None and serving.plan.binds and not serving.running:
+                await service.change(desired, self._sockets)
+            except errors.TlsRefused as rejection:
+                problems.append(rejection)
+            self._expiry.update(service.plan)
+            self._check_expiry()
+        if fault is not None and service.plan.binds and not service.running:
             raise fault
         if not problems:
-            self.in_force = self.good = tls
-        elif serving.plan.binds:
-            self.good = serving.plan.tls
+            self.in_force = self.last_good = tls
+        elif service.plan.binds:
+            self.last_good = service.plan.tls
         return tuple(problems)
 
-    async def _come_back(self) -> errors.ChildExited | None:
-        """Have HAProxy with what it served; return why not, for what is wanted now may do."""
+    async def _relaunch(self) -> errors.ChildExited | None:
+        """Ensure a HAProxy with its last plan; return why that fails, for the desired plan may work."""
         try:
-            await self.serving.come_back()
+            await self.service.relaunch()
         except errors.ChildExited as fault:
             return fault
         return None
 
-    def _take_death(self, seconds: float) -> None:
-        if seconds < STEADY_SECONDS:
-            self._revival.later(errors.ChildExited(f"HAProxy died {seconds:.1f} s after it had begun"))
-        else:
-            self._revival.begin_anew()
-            self._work.set()
-        self._tell()
+    def _notify(self) -> None:
+        for on_change in self._subscribers:
+            on_change()
 
-    def _look_at_dates(self) -> None:
-        """Tell of certificates that have expired, now and whenever the next one does."""
+    def _on_death(self, seconds: float) -> None:
+        if seconds < STEADY_SECONDS:
+            self._restart.later(errors.ChildExited(f"HAProxy died {seconds:.1f} s after its start"))
+        else:
+            self._restart.reset()
+            self._work.set()
+        self._notify()
+
+    def _check_expiry(self) -> None:
+        """Publish certificates that have expired, now and whenever the next one does."""
         now = time.time()
-        for one in self._expiry.news(now):
+        for one in self._expiry.newly_expired(now):
             self._bus.publish(events.CertificateExpired(names=one.names, port=one.port))
-        if self._dates is not None:
-            self._dates.cancel()
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
         following = self._expiry.next(now)
         if following is not None:
             delay = min(following - now, DAY)  # clocks are set, too
-            self._dates = asyncio.get_running_loop().call_later(delay, self._look_at_dates)
+            self._expiry_timer = asyncio.get_running_loop().call_later(delay, self._check_expiry)

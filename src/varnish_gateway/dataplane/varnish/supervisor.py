@@ -1,9 +1,9 @@
-"""Keeps one varnishd running: manager and worker.
+"""Keep one varnishd running: manager and worker.
 
-In:   the sockets and arguments that are wanted.
-Out:  a varnishd that has them; deaths of its manager and of its worker are noticed at
-once, told on the bus, and wake the data plane, which brings back what was served.
-varnishd restarts its worker itself; ``start`` is sent only where it gave up.
+In:   the desired sockets and arguments.
+Out:  a varnishd that has them. The supervisor notices the death of the manager or the worker at once,
+publishes it and wakes the data plane, which restores the last good configuration.
+varnishd restarts its worker itself; the supervisor sends ``start`` only where varnishd gave up.
 """
 
 import asyncio
@@ -18,12 +18,11 @@ from varnish_gateway.dataplane.ghost.loopback import get
 from varnish_gateway.dataplane.process.ports import first_taken, in_use
 from varnish_gateway.dataplane.process.sockets import Socket, Sockets
 from varnish_gateway.dataplane.process.workdir import Layout
-from varnish_gateway.dataplane.quarantine import Refused
+from varnish_gateway.dataplane.quarantine import Quarantine
 from varnish_gateway.dataplane.settings import Settings
-from varnish_gateway.dataplane.tls.machine import account
 from varnish_gateway.dataplane.varnish.cli import Admin, CliError
 from varnish_gateway.dataplane.varnish.cli.answers import ListenAddress
-from varnish_gateway.dataplane.varnish.varnishd import Command, Varnishd, arguments, launch, refusal
+from varnish_gateway.dataplane.varnish.varnishd import Command, Varnishd, arguments, launch, rejection
 from varnish_gateway.ir.reserved import RELOAD_SOCKET
 
 CHILD_RETURN_SECONDS = 10.0
@@ -34,7 +33,7 @@ PROBE_PATH = "/.varnish-ghost/counters"  # not a request that a route would coun
 
 
 class Standing(NamedTuple):
-    """How varnishd stands: a problem means that it runs as before.
+    """What became of the desired sockets and arguments. With a problem varnishd runs with the previous ones.
 
     ``retry`` says that another attempt costs nothing.
     """
@@ -44,28 +43,40 @@ class Standing(NamedTuple):
 
 
 class Supervisor:
-    """``wake`` is called whenever something happened that the data plane has to look at."""
+    """``wake`` is called when the data plane has to do a pass.
 
-    def __init__(
-        self, settings: Settings, layout: Layout, admin: Admin, bus: events.Bus, wake: Callable[[], None]
+    ``rejected`` holds sockets and arguments that varnishd does not start with. ``proxy_user`` is the user
+    that connects to varnishd's Unix sockets, None for our own.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a collaborator that tests replace
+        self,
+        settings: Settings,
+        layout: Layout,
+        admin: Admin,
+        bus: events.Bus,
+        wake: Callable[[], None],
+        *,
+        rejected: Quarantine[Command],
+        proxy_user: str | None = None,
     ) -> None:
         self._settings = settings
         self._layout = layout
         self._admin = admin
         self._bus = bus
         self._wake = wake
-        self._account = account()
+        self._proxy_user = proxy_user
         self._varnishd: Varnishd | None = None
         self._ending: Varnishd | None = None
         self._watch: asyncio.Task[None] | None = None
         self._command = Command(())
-        self._former: Command | None = None  # as long as no worker has run with the present one
-        self._refused = Refused[Command](wake, costly=True)
+        self._former: Command | None = None  # until a worker has run with the present one
+        self._rejected = rejected
         self._died_at: float | None = None
         self._deaths: list[str] = []
         self._death = asyncio.Event()
         self.launches = 0
-        """How many varnishds there were, also those of a call that failed in the end: each new one holds no VCL."""
+        """How many times varnishd was started, also by a call that failed later. A new varnishd holds no VCL."""
         self.child_running = False
         self.addresses: tuple[ListenAddress, ...] = ()  # known once a worker has run
 
@@ -75,12 +86,12 @@ class Supervisor:
 
     @property
     def sockets(self) -> tuple[Socket, ...]:
-        """What the present varnishd listens on."""
+        """The sockets of the running varnishd."""
         return self._command.sockets if self.running else ()
 
     @property
     def reload_port(self) -> int:
-        """Where ghost is asked; raise ConnectionError where no worker has told yet."""
+        """The port of ghost's reload socket; raise ConnectionError before the first worker has opened it."""
         for address in self.addresses:
             if address.name == RELOAD_SOCKET:
                 return address.port
@@ -91,53 +102,53 @@ class Supervisor:
         return self._varnishd.pid if self._varnishd is not None else None
 
     async def ensure(self, sockets: Sockets, extra_args: tuple[str, ...] = ()) -> Standing:
-        """Make varnishd run as wanted; raise ChildExited if there is none to keep instead."""
-        wanted = Command(sockets.of_varnishd(self._layout.work_dir, self._account), extra_args)
+        """Ensure a varnishd with these sockets and arguments; raise ChildExited if none runs at all."""
+        desired = Command(sockets.of_varnishd(self._layout.work_dir, self._proxy_user), extra_args)
         if not self.running:
-            return await self._come_back(wanted)
-        if self._command.covers(wanted):
+            return await self._relaunch(desired)
+        if self._command.covers(desired):
             return Standing()
-        return await self._change(wanted)
+        return await self._change(desired)
 
-    async def _come_back(self, wanted: Command) -> Standing:
-        """Start as varnishd last ran, where that is possible: what is wanted instead may not work."""
-        if self._command.sockets and self._command != wanted:
+    async def _relaunch(self, desired: Command) -> Standing:
+        """Start with the last sockets and arguments if possible: the desired ones may not work."""
+        if self._command.sockets and self._command != desired:
             with contextlib.suppress(errors.ChildExited):
                 await self._launch(self._command)
-                return await self._change(wanted)
-        await self._launch(wanted)
+                return await self._change(desired)
+        await self._launch(desired)
         return Standing()
 
-    async def _change(self, wanted: Command) -> Standing:
-        """Give the present varnishd up for another one, or keep what there was."""
-        if (why := self._refused.why(wanted)) is not None:
-            return Standing(errors.ChildExited(why))
+    async def _change(self, desired: Command) -> Standing:
+        """Replace the running varnishd, or keep it if the new command does not work."""
+        if (reason := self._rejected.reason(desired)) is not None:
+            return Standing(errors.ChildExited(reason))
         before = self._command
         our_ports = {socket.port for socket in before.sockets}
-        if (taken := first_taken(socket for socket in wanted.sockets if socket.port not in our_ports)) is not None:
+        if (taken := first_taken(socket for socket in desired.sockets if socket.port not in our_ports)) is not None:
             return Standing(taken, retry=True)
-        if wanted.extra_args != before.extra_args and (standing := await self._rehearse(wanted)) is not None:
+        if desired.extra_args != before.extra_args and (standing := await self._rehearse(desired)) is not None:
             return standing
-        what = "the listeners" if wanted.sockets != before.sockets else "its arguments"
+        what = "the listeners" if desired.sockets != before.sockets else "its arguments"
         self._bus.publish(events.Restarting(reason=f"{what} changed"))
         try:
-            await self._replace(wanted)
+            await self._replace(desired)
         except errors.ChildExited as problem:
-            self._refuse(wanted, problem)
+            self._reject(desired, problem)
             await self._launch(before)
             return Standing(problem)
         self._former = before
         return Standing()
 
-    async def _rehearse(self, wanted: Command) -> Standing | None:
-        """Return how varnishd stands if it has something against its arguments."""
+    async def _rehearse(self, desired: Command) -> Standing | None:
+        """Have varnishd check its arguments without a start; return a Standing if it rejects them."""
         try:
-            problem = await refusal(wanted.extra_args)
+            problem = await rejection(desired.extra_args)
         except errors.ChildExited as fault:
             return Standing(fault, retry=True)
         if problem is None:
             return None
-        self._refused.note(wanted, str(problem))
+        self._rejected.reject(desired, str(problem))
         return Standing(problem)
 
     @property
@@ -146,16 +157,16 @@ class Supervisor:
         return self._former is not None
 
     async def go_back(self, problem: errors.ChildExited) -> Standing:
-        """Run as before the last change: no worker starts with that. Raise the problem if there was no change."""
+        """Return to the former command: no worker starts with the present one. Raise the problem if there is none."""
         former, self._former = self._former, None
         if former is None:
             raise problem
-        self._refuse(self._command, problem)
+        self._reject(self._command, problem)
         await self._replace(former)
         return Standing(problem)
 
     async def _replace(self, command: Command) -> None:
-        """Start another varnishd; a worker of the present one may hold its ports a little longer."""
+        """Stop varnishd and start another one; the former worker may hold its ports a little longer."""
         await self.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PORTS_SECONDS):
@@ -163,15 +174,15 @@ class Supervisor:
                     await asyncio.sleep(POLL_SECONDS)
         await self._launch(command)
 
-    def _refuse(self, command: Command, problem: errors.ChildExited) -> None:
-        """Leave a command alone for a while: what stands against it may pass."""
-        delay = self._refused.note(command, str(problem))
+    def _reject(self, command: Command, problem: errors.ChildExited) -> None:
+        """Quarantine a command; its problem may pass."""
+        delay = self._rejected.reject(command, str(problem))
         self._bus.publish(events.Fault(reason=str(problem), retry_seconds=delay))
 
     async def start_child(self) -> bool:
         """Return when the worker answers requests; start it where varnishd does not do so itself.
 
-        Say whether we did. Raise ChildExited if it can't run at all.
+        Return whether we started it. Raise ChildExited if it can't run at all.
         """
         is_ours = False
         try:
@@ -188,7 +199,7 @@ class Supervisor:
         self.child_running = True
         self._death.clear()
         if self._former is not None:
-            self._refused.clear()
+            self._rejected.clear()
             self._former = None
         if self._died_at is not None:
             self._bus.publish(events.ChildBack(seconds=time.monotonic() - self._died_at))
@@ -199,13 +210,13 @@ class Supervisor:
         self._death.clear()
         try:
             await self._admin.start()
-        except CliError as refusal:
+        except CliError as error:
             if not (await self.worker_died() and self.running):
                 raise
-            raise errors.ChildExited(f"varnishd's worker does not start: {self._deaths[-1]}") from refusal
+            raise errors.ChildExited(f"varnishd's worker does not start: {self._deaths[-1]}") from error
 
     async def worker_died(self) -> bool:
-        """Whether the worker has died; varnishd says so a moment later."""
+        """Whether the worker has died; varnishd reports it a moment later."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._death.wait(), COMPLAINT_SECONDS)
         return self._death.is_set()
@@ -219,7 +230,7 @@ class Supervisor:
             await asyncio.sleep(POLL_SECONDS)
 
     async def report_deaths(self) -> None:
-        """Tell the bus about workers that died, with the panic that varnishd recorded."""
+        """Publish workers that died, with the panic that varnishd recorded."""
         while self._deaths:
             panic = await self._admin.panic_show()
             if panic is not None:
@@ -228,7 +239,7 @@ class Supervisor:
 
     async def close(self) -> None:
         """Stop for good."""
-        self._refused.close()
+        self._rejected.close()
         await self.stop()
 
     async def stop(self) -> None:
@@ -246,7 +257,7 @@ class Supervisor:
         self.child_running = False
         self._died_at = None
         argv = arguments(self._settings, self._layout, command, self._admin.port)
-        self._varnishd = await launch(argv, self._layout, self._admin, self._child_gone)
+        self._varnishd = await launch(argv, self._layout, self._admin, self._on_child_gone)
         self._watch = asyncio.create_task(self._watch_manager(self._varnishd))
         self._command = command
         self.launches += 1
@@ -273,7 +284,7 @@ class Supervisor:
             self._bus.publish(events.VarnishdExited(reason=reason))
             self._wake()
 
-    def _child_gone(self, reason: str) -> None:
+    def _on_child_gone(self, reason: str) -> None:
         if self._varnishd is None:
             return  # we are stopping it ourselves
         self.child_running = False

@@ -1,8 +1,8 @@
 """One varnishd process: its arguments, its output, its end.
 
 In:   Settings, a Layout, an Admin that listens, a callback.
-Out:  a manager process that has called the Admin and holds no VCL yet. Every line that it
-writes goes to the log; a line that tells of its worker's end is also reported.
+Out:  a manager process that has connected to the Admin and holds no VCL yet. Every line that it
+writes goes to the log; a line about its worker's death is also reported.
 ``stop`` leaves no process behind, and neither does our own death.
 """
 
@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from varnish_gateway import errors
-from varnish_gateway.dataplane.process.child import LINE_LIMIT, Child, end_leftover, killed, lifeline_to
+from varnish_gateway.dataplane.process.child import LINE_LIMIT, Child, killed, lifeline_to, stop_leftover
 from varnish_gateway.dataplane.process.lifeline import Lifeline
 from varnish_gateway.dataplane.process.sockets import Socket
 from varnish_gateway.dataplane.process.workdir import Layout
@@ -48,23 +48,23 @@ _LEVELS = {"Error": logging.ERROR, "Warning": logging.WARNING, "Info": logging.I
 
 
 class Command(NamedTuple):
-    """What varnishd has to be restarted for."""
+    """The part of varnishd's command line that only a restart changes."""
 
     sockets: tuple[Socket, ...]
     extra_args: tuple[str, ...] = ()
 
-    def covers(self, wanted: "Command") -> bool:
-        """Whether a varnishd of this command does for another: a Unix socket that nobody uses any more does no harm.
+    def covers(self, desired: "Command") -> bool:
+        """Whether a varnishd with this command also serves the desired one: an unused Unix socket does no harm.
 
-        So a port whose last certificate is gone, or not usable, restarts nothing.
+        So varnishd does not restart when the last usable certificate of a port goes.
         """
-        unused = set(self.sockets) - set(wanted.sockets)
+        unused = set(self.sockets) - set(desired.sockets)
         kept = tuple(socket for socket in self.sockets if socket not in unused)
-        return wanted == Command(kept, self.extra_args) and all(socket.is_unix for socket in unused)
+        return desired == Command(kept, self.extra_args) and all(socket.is_unix for socket in unused)
 
 
 def arguments(settings: Settings, layout: Layout, command: Command, admin_port: int) -> list[str]:
-    """Return varnishd's command line. What the user added comes last, and so wins; a store replaces ours."""
+    """Return varnishd's command line. The user's arguments come last, and so win; a store replaces ours."""
     argv = ["varnishd", "-F", "-f", "", "-M", f"127.0.0.1:{admin_port}", "-S", str(layout.secret_path)]
     argv += ["-n", str(layout.varnish_dir)]
     for socket in command.sockets:
@@ -75,27 +75,27 @@ def arguments(settings: Settings, layout: Layout, command: Command, admin_port: 
 
 
 def _name_a_store(extra_args: Sequence[str]) -> bool:
-    """Whether arguments say where objects are kept, and not only those that are not to stay."""
+    """Whether arguments name a store beside the Transient one."""
     joined = [word.removeprefix("-s") for word in extra_args if word.startswith("-s") and word != "-s"]
     apart = [word for option, word in pairwise(extra_args) if option == "-s"]
     return any(not store.startswith("Transient=") for store in (*joined, *apart))
 
 
-async def refusal(extra_args: Sequence[str]) -> errors.ChildExited | None:
-    """Return what varnishd has against arguments, without a varnishd that could be disturbed.
+async def rejection(extra_args: Sequence[str]) -> errors.ChildExited | None:
+    """Return why varnishd rejects arguments, without touching the running varnishd.
 
-    Raise ChildExited if it was ended before it could say.
+    Raise ChildExited if the check was killed.
     """
     process = await asyncio.create_subprocess_exec(
         *("varnishd", "-C", "-b", "none", *PARAMETERS, *extra_args), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
     )
-    _, said = await process.communicate()
+    _, output = await process.communicate()
     if process.returncode == 0:
         return None
     if (how := killed(process)) is not None:
-        raise errors.ChildExited(f"varnishd -C, which looks at its extra arguments, {how}")
-    words = " ".join(said.decode(errors="replace").split())
-    return errors.ChildExited(f"varnishd refuses its extra arguments: {words.removeprefix('Error: ')}")
+        raise errors.ChildExited(f"varnishd -C, which checks the extra arguments, {how}")
+    words = " ".join(output.decode(errors="replace").split())
+    return errors.ChildExited(f"varnishd rejects its extra arguments: {words.removeprefix('Error: ')}")
 
 
 class Varnishd(Child):
@@ -104,12 +104,12 @@ class Varnishd(Child):
     name = "varnishd"
 
     def __init__(self, process: Process, lifeline: Lifeline, child_gone: Callable[[str], None]) -> None:
-        self._child_gone = child_gone
+        self._on_child_gone = child_gone
         self._level = logging.INFO
         self._complaint = ""  # the worker's
         super().__init__(process, lifeline)
 
-    def _take_line(self, line: str) -> None:
+    def _on_line(self, line: str) -> None:
         word, _, rest = line.partition(":")
         if word in _LEVELS:
             self._level = _LEVELS[word]
@@ -118,12 +118,12 @@ class Varnishd(Child):
         if self._level == logging.ERROR and (text := rest.strip() if word == "Error" else line):
             self._last_error.append(text)
         # varnishd calls the SIGTERM that we send an error, and misses files of a VCL that did not compile.
-        level = logging.DEBUG if self.is_ending or line.startswith("Could not delete 'vcl_") else self._level
+        level = logging.DEBUG if self.is_stopping or line.startswith("Could not delete 'vcl_") else self._level
         log.log(level, "%s", line, extra={"component": "varnishd", "pid": self.pid})
         if complaint := _CHILD_COMPLAINT.search(line):
             self._complaint = f": {complaint[1]}"
         if gone := _CHILD_GONE.search(line):
-            self._child_gone((gone[1] or gone[2]) + self._complaint)
+            self._on_child_gone((gone[1] or gone[2]) + self._complaint)
             self._complaint = ""
 
 
@@ -133,8 +133,8 @@ async def launch(
     admin: Admin,
     child_gone: Callable[[str], None],
 ) -> Varnishd:
-    """Start varnishd and return when it has called the admin; raise ChildExited if it ends before."""
-    await end_leftover("varnishd", layout.varnish_dir / "_.pid", str(layout.varnish_dir))
+    """Start varnishd and return when it has connected to the admin; raise ChildExited if it exits before."""
+    await stop_leftover("varnishd", layout.varnish_dir / "_.pid", str(layout.varnish_dir))
     admin.forget()
     environment = {**os.environ, "GHOST_CONFIG_PATH": str(layout.ghost_config_path)}
     try:
@@ -145,15 +145,15 @@ async def launch(
         raise errors.ChildExited("varnishd is not installed or not on PATH") from None
     varnishd = Varnishd(process, await lifeline_to(process), child_gone)
     try:
-        await _called(varnishd, admin)
+        await _connected(varnishd, admin)
     except BaseException:
         await varnishd.stop()
         raise
     return varnishd
 
 
-async def _called(varnishd: Varnishd, admin: Admin) -> None:
-    """Return when varnishd has called; raise ChildExited if it ends instead."""
+async def _connected(varnishd: Varnishd, admin: Admin) -> None:
+    """Return when varnishd has connected; raise ChildExited if it exits instead."""
     exited = asyncio.ensure_future(varnishd.exited())
     connected = asyncio.ensure_future(admin.connected())
     try:

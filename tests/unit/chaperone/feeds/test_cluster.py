@@ -53,7 +53,7 @@ class Plane:
         self.settings, self.bus = settings, events.Bus()
         self.routing = {}
 
-    def keep_with(self, keep): ...
+    def on_in_force(self, save): ...
 
     async def apply(self, change):
         self.routing |= change.routing

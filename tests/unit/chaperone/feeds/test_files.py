@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from varnish_gateway.chaperone.feeds.files import PlainFiles, SliceFiles
+from varnish_gateway.chaperone.feeds.files import FileFeed, SliceFiles
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.runtime.inotify import directories
@@ -43,7 +43,7 @@ def names(change):
 def test_only_changes_are_read(settings, tmp_path):
     (tmp_path / "main.vcl").write_text("vcl 4.1;")
     (tmp_path / "routing.json").write_text(json.dumps(ROUTING))
-    files = PlainFiles(settings)
+    files = FileFeed(settings)
     first = files.read()
     assert first.vcl == "vcl 4.1;"
     assert list(first.routing) == [0]
@@ -53,7 +53,7 @@ def test_only_changes_are_read(settings, tmp_path):
 
 def test_a_file_written_by_rename_is_read(settings, tmp_path):
     (tmp_path / "main.vcl").write_text("one")
-    files = PlainFiles(settings)
+    files = FileFeed(settings)
     files.read()
     (tmp_path / "new").write_text("two")
     (tmp_path / "new").rename(tmp_path / "main.vcl")
@@ -63,7 +63,7 @@ def test_a_file_written_by_rename_is_read(settings, tmp_path):
 def test_a_half_written_file_keeps_its_last_good_content(settings, tmp_path, caplog):
     routing = tmp_path / "routing.json"
     routing.write_text(json.dumps(ROUTING))
-    files = PlainFiles(settings)
+    files = FileFeed(settings)
     files.read()
     routing.write_text(json.dumps(ROUTING)[:-5])
     assert files.read().routing == {}
@@ -77,7 +77,7 @@ def test_a_file_that_is_no_utf_8_changes_nothing(settings, tmp_path, caplog, nam
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes('{"version": 2, "é": 1}'.encode("latin-1"))
-    change = PlainFiles(msgspec.structs.replace(settings, tls_cert_dir=tmp_path / "tls")).read()
+    change = FileFeed(msgspec.structs.replace(settings, tls_cert_dir=tmp_path / "tls")).read()
     assert (change.routing, change.bundle, change.tls, change.slices) == ({}, None, None, {})
     assert "utf-8" in caplog.text.lower()
     assert "the last good content stays" in caplog.text
@@ -86,7 +86,7 @@ def test_a_file_that_is_no_utf_8_changes_nothing(settings, tmp_path, caplog, nam
 def test_endpoint_slices_come_move_and_go(settings, tmp_path):
     one, two = tmp_path / "endpoints" / "1.yaml", tmp_path / "endpoints" / "2.yml"
     one.write_text(SLICE % "x" + "---" + SLICE % "y")
-    files = PlainFiles(settings)
+    files = FileFeed(settings)
     assert names(files.read()) == {"x": True, "y": True}
     one.write_text(SLICE % "x")
     assert names(files.read()) == {"x": True, "y": False}
@@ -108,7 +108,7 @@ def test_a_slice_that_two_files_define_stays_while_one_of_them_does(settings, tm
     one, two = tmp_path / "endpoints" / "1.yaml", tmp_path / "endpoints" / "2.yaml"
     one.write_text(SLICE % "x")
     two.write_text((SLICE % "x").replace("10.0.0.1", "10.0.0.2"))
-    files = PlainFiles(settings)
+    files = FileFeed(settings)
     assert addresses(files.read()) == {"x": ["10.0.0.2"]}, "the last file by path counts"
     one.write_text((SLICE % "x").replace("10.0.0.1", "10.0.0.33"))
     assert addresses(files.read()) == {"x": ["10.0.0.2"]}, "as for one that starts now"
@@ -142,7 +142,7 @@ def test_hidden_manifests_are_passed_over(settings, tmp_path):
     (mount / "..v1" / "x.yaml").write_text(SLICE % "x")
     (mount / "..data").symlink_to("..v1")
     (mount / ".y.yaml").write_text(SLICE % "y")
-    files = PlainFiles(settings)
+    files = FileFeed(settings)
     assert names(files.read()) == {}
     (mount / "x.yaml").symlink_to("..data/x.yaml")
     assert names(files.read()) == {"x": True}
@@ -161,7 +161,7 @@ def test_a_directory_that_goes_while_it_is_listed_is_passed_over(settings, tmp_p
         (tmp_path / "endpoints" / name).mkdir()
     (tmp_path / "endpoints" / "new" / "x.yaml").write_text(SLICE % "x")
     monkeypatch.setattr(os, "scandir", vanish)
-    files = PlainFiles(settings)
+    files = FileFeed(settings)
     assert tmp_path / "endpoints" / "new" in directories(files.paths)
     assert names(files.read()) == {"x": True}
 
@@ -169,7 +169,7 @@ def test_a_directory_that_goes_while_it_is_listed_is_passed_over(settings, tmp_p
 def test_a_bad_manifest_freezes_itself_alone(settings, tmp_path, caplog):
     one, two = tmp_path / "endpoints" / "1.yaml", tmp_path / "endpoints" / "2.yaml"
     one.write_text(SLICE % "x")
-    files = PlainFiles(settings)
+    files = FileFeed(settings)
     files.read()
     one.write_text("a: [")
     two.write_text(SLICE % "y")
@@ -180,7 +180,7 @@ def test_a_bad_manifest_freezes_itself_alone(settings, tmp_path, caplog):
 def test_without_routing_a_hand_written_ghost_json_is_used(settings, tmp_path):
     ghost = tmp_path / "ghost.json"
     ghost.write_text('{"version": 1, "vhosts": {}}')
-    files = PlainFiles(settings)
+    files = FileFeed(settings)
     assert files.by_hand
     assert files.read().bundle.manifest == ghost.read_bytes()
     ghost.write_text("{")
@@ -190,7 +190,7 @@ def test_without_routing_a_hand_written_ghost_json_is_used(settings, tmp_path):
 def test_with_routing_ghost_json_is_ours(settings, tmp_path):
     (tmp_path / "ghost.json").write_text('{"version": 1, "vhosts": {}}')
     (tmp_path / "routing.json").write_text(json.dumps(ROUTING))
-    assert not PlainFiles(settings).by_hand
+    assert not FileFeed(settings).by_hand
 
 
 def test_directories_to_watch(tmp_path):
@@ -205,7 +205,7 @@ def test_directories_to_watch(tmp_path):
 def test_certificates_are_read_from_their_directory_each_time(settings, tmp_path, caplog):
     place = tmp_path / "tls"
     settings = msgspec.structs.replace(settings, tls_cert_dir=place)
-    files = PlainFiles(settings)
+    files = FileFeed(settings)
     assert files.read().tls is None
     place.mkdir()
     ports = [{"port": 443, "certificates": [{"file": "tea.pem", "names": ["tea"]}]}]

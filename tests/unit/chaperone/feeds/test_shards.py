@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from varnish_gateway import errors
-from varnish_gateway.chaperone.feeds.shards import Shelf, check_fits, read_index, read_shard
+from varnish_gateway.chaperone.feeds.shards import ShardCache, check_fits, read_index, read_shard
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
 
@@ -31,7 +31,7 @@ def index(*shards):
 
 
 def serving(*shards):
-    return Shelf(dict(enumerate(shards)))
+    return ShardCache(dict(enumerate(shards)))
 
 
 def test_a_shard_tells_the_namespaces_of_its_services():
@@ -56,7 +56,7 @@ def test_what_is_no_shard_is_refused_by_name(content):
 
 
 def test_a_shard_in_the_place_of_another_is_refused():
-    with pytest.raises(errors.BadDocument, match="it is shard 1, where shard 2 belongs"):
+    with pytest.raises(errors.BadDocument, match="it is shard 1, where shard 2 is expected"):
         read_shard(text(1, 4), 2, "here", "n")
 
 
@@ -73,74 +73,74 @@ def test_what_is_no_index_is_refused_by_name(content):
 def test_only_changed_shards_are_asked_for_and_taken():
     before = [shard(number, 4, "a/tea") for number in range(4)]
     after = [before[0], before[1], shard(2, 4, "a/coffee"), before[3]]
-    shelf = serving(*before)
-    assert shelf.wanting(index(*before)) == []
-    assert shelf.wanting(index(*after)) == [2]
-    shelf.put(2, after[2])
-    assert shelf.wanting(index(*after)) == []
-    assert shelf.take(index(*after)) == {2: after[2].content}
-    assert shelf.take(index(*after)) == {}
+    cache = serving(*before)
+    assert cache.missing(index(*before)) == []
+    assert cache.missing(index(*after)) == [2]
+    cache.put(2, after[2])
+    assert cache.missing(index(*after)) == []
+    assert cache.update(index(*after)) == {2: after[2].content}
+    assert cache.update(index(*after)) == {}
 
 
 def test_shard_0_comes_without_a_hash():
-    shelf = serving(shard(0, 1, "a/tea"))
+    cache = serving(shard(0, 1, "a/tea"))
     new = shard(0, 1, "a/coffee")
-    assert shelf.known(0, new.hash) is None
-    shelf.put(0, new)
-    assert shelf.known(0, new.hash) == new
-    assert shelf.take(read_index(None, "")) == {0: new.content}
-    assert not shelf.is_ahead
+    assert cache.known(0, new.hash) is None
+    cache.put(0, new)
+    assert cache.known(0, new.hash) == new
+    assert cache.update(read_index(None, "")) == {0: new.content}
+    assert not cache.is_ahead
 
 
 def test_a_shard_that_is_newer_than_the_index_is_taken():
     before = [shard(0, 2), shard(1, 2, "a/tea")]
     named, newer = shard(1, 2, "a/coffee"), shard(1, 2, "a/milk")
-    shelf = serving(*before)
-    shelf.put(1, newer)
-    assert shelf.take(index(before[0], named)) == {1: newer.content}
-    assert shelf.is_ahead
-    assert shelf.wanting(index(before[0], newer)) == []
-    assert shelf.take(index(before[0], newer)) == {}
-    assert not shelf.is_ahead
+    cache = serving(*before)
+    cache.put(1, newer)
+    assert cache.update(index(before[0], named)) == {1: newer.content}
+    assert cache.is_ahead
+    assert cache.missing(index(before[0], newer)) == []
+    assert cache.update(index(before[0], newer)) == {}
+    assert not cache.is_ahead
 
 
 def test_another_number_of_shards_waits_until_all_are_there():
     before = [shard(0, 2, "a/x"), shard(1, 2, "a/x")]
     after = [shard(number, 4, "a/x") for number in range(4)]
-    shelf = serving(*before)
-    assert shelf.wanting(index(*after)) == [1, 2, 3]
+    cache = serving(*before)
+    assert cache.missing(index(*after)) == [1, 2, 3]
     for number in (0, 2, 3):
-        shelf.put(number, after[number])
-    with pytest.raises(errors.BadDocument, match="shard 1 of 4 is not there yet"):
-        shelf.take(index(*after))
-    shelf.put(1, after[1])
-    assert shelf.take(index(*after)) == {number: each.content for number, each in enumerate(after)}
+        cache.put(number, after[number])
+    with pytest.raises(errors.BadDocument, match="shard 1 of 4 does not exist yet"):
+        cache.update(index(*after))
+    cache.put(1, after[1])
+    assert cache.update(index(*after)) == {number: each.content for number, each in enumerate(after)}
 
 
 def test_fewer_shards_drop_the_rest():
-    shelf = serving(*(shard(number, 4, "a/x") for number in range(4)))
+    cache = serving(*(shard(number, 4, "a/x") for number in range(4)))
     after = [shard(0, 1, "a/y")]
-    shelf.put(0, after[0])
-    assert shelf.take(index(*after)) == {0: after[0].content, 1: None, 2: None, 3: None}
+    cache.put(0, after[0])
+    assert cache.update(index(*after)) == {0: after[0].content, 1: None, 2: None, 3: None}
 
 
 def test_a_shard_of_a_later_index_does_not_replace_the_one_that_serves():
     before = [shard(0, 2), shard(1, 2, "a/x")]
-    shelf = serving(*before)
-    shelf.put(1, shard(1, 4, "a/y"))
-    assert shelf.take(index(before[0], shard(1, 2, "a/z"))) == {}
+    cache = serving(*before)
+    cache.put(1, shard(1, 4, "a/y"))
+    assert cache.update(index(before[0], shard(1, 2, "a/z"))) == {}
 
 
 def test_namespaces_come_and_go_with_the_shards_that_name_them():
-    shelf = serving(shard(0, 2, "a/x", "b/x"), shard(1, 2, "b/x"))
-    assert shelf.namespaces == {"a", "b"}
+    cache = serving(shard(0, 2, "a/x", "b/x"), shard(1, 2, "b/x"))
+    assert cache.namespaces == {"a", "b"}
     after = [shard(0, 2, "c/x", "b/x"), shard(1, 2, "b/x")]
-    shelf.put(0, after[0])
-    assert shelf.arriving(index(*after)) == {"c"}
-    assert shelf.namespaces == {"a", "b"}
-    shelf.take(index(*after))
-    assert shelf.namespaces == {"b", "c"}
-    assert shelf.arriving(index(*after)) == frozenset()
+    cache.put(0, after[0])
+    assert cache.new_namespaces(index(*after)) == {"c"}
+    assert cache.namespaces == {"a", "b"}
+    cache.update(index(*after))
+    assert cache.namespaces == {"b", "c"}
+    assert cache.new_namespaces(index(*after)) == frozenset()
 
 
 def test_a_shard_of_another_index_is_told():

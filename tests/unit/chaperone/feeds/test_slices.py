@@ -42,12 +42,12 @@ async def test_nothing_comes_of_a_namespace_after_it_was_told_as_gone(api_server
     listed = asyncio.Event()
     watches = SliceWatches(api_server, lambda changes: told.extend(changes.values()), lambda _: listed.set())
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-        watches.begin(tasks)
-        watches.want({"n"})
+        watches.start(tasks)
+        watches.watch({"n"})
         await listed.wait()
         await asyncio.sleep(0.01)
-        watches.want(set())
+        watches.watch(set())
         api_server.news.put_nowait({"type": "MODIFIED", "object": document(11)})
-        watches._end("n")  # while that is on its way to whoever waits for it
+        watches.end("n")  # while the change is on its way
     watches.close()
     assert [slice_ is not None for slice_ in told] == [True, False]

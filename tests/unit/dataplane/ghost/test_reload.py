@@ -6,7 +6,8 @@ import pytest
 
 from varnish_gateway import errors
 from varnish_gateway.dataplane.ghost.files import GhostFiles
-from varnish_gateway.dataplane.ghost.reload import Installer
+from varnish_gateway.dataplane.ghost.reload import GhostInstaller
+from varnish_gateway.dataplane.quarantine import COSTLY, ROUTINE, Quarantine
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 REFUSED = b"HTTP/1.1 500 No\r\nX-Ghost-Error: no such field\r\nContent-Length: 0\r\n\r\n"
@@ -33,9 +34,14 @@ async def ghost():
     server.close()
 
 
+def make(directory):
+    rejected, deadly = Quarantine(lambda: None, ROUTINE), Quarantine(lambda: None, COSTLY)
+    return GhostInstaller(directory / "ghost.json", rejected, deadly)
+
+
 @pytest.fixture
 def installer(tmp_path):
-    return Installer(tmp_path / "ghost.json", lambda: None)
+    return make(tmp_path)
 
 
 def bundle(content):
@@ -98,13 +104,13 @@ async def test_an_answer_that_is_not_ghosts_is_a_refusal(ghost, installer, answe
 def test_files_of_an_earlier_process_are_swept(tmp_path):
     (tmp_path / "routing-0-0123456789abcdef.json").touch()
     (tmp_path / "mine.json").touch()
-    Installer(tmp_path / "ghost.json", lambda: None)
+    make(tmp_path)
     assert names(tmp_path) == ["mine.json"]
 
 
 async def test_after_a_lost_answer_what_was_good_is_read_again(ghost, installer):
     await installer.install(bundle(b"a"), ghost.port)
-    await installer.have_read(ghost.port)
+    await installer.ensure_read(ghost.port)
     assert len(ghost.requests) == 1
     ghost.answer = b""
     with pytest.raises(ConnectionError):
@@ -113,11 +119,11 @@ async def test_after_a_lost_answer_what_was_good_is_read_again(ghost, installer)
     with pytest.raises(errors.ReloadRefused):
         await installer.install(bundle(b"c"), ghost.port)
     ghost.answer = OK
-    await installer.have_read(ghost.port)
+    await installer.ensure_read(ghost.port)
     assert await installer.install(bundle(b"a"), ghost.port)
     assert len(ghost.requests) == 5
     assert not await installer.install(bundle(b"a"), ghost.port)
-    await installer.have_read(ghost.port)
+    await installer.ensure_read(ghost.port)
     assert len(ghost.requests) == 5
 
 

@@ -37,7 +37,7 @@ def names(monkeypatch):
 async def test_a_name_is_followed_and_keeps_its_last_good_addresses(names):
     names.table["a"] = ("192.0.2.1",)
     resolver = resolve.Resolver(names.changes.append)
-    resolver.want({"a"})
+    resolver.follow({"a"})
     await names.until_changed({"a": ("192.0.2.1",)})
     del names.table["a"]
     await names.until_failed(2)  # what the first one came to has been told by then
@@ -50,9 +50,9 @@ async def test_a_name_is_followed_and_keeps_its_last_good_addresses(names):
 async def test_a_name_that_nobody_wants_is_not_asked_any_more(names):
     names.table |= {"a": ("192.0.2.1",), "b": ("192.0.2.2",)}
     resolver = resolve.Resolver(names.changes.append)
-    resolver.want({"a", "b"})
+    resolver.follow({"a", "b"})
     await names.until_changed({"b": ("192.0.2.2",)})
-    resolver.want({"a"})
+    resolver.follow({"a"})
     names.table["b"] = ("192.0.2.3",)
     names.table["a"] = ("192.0.2.4",)
     await names.until_changed({"a": ("192.0.2.4",)})
@@ -71,7 +71,7 @@ async def test_a_name_that_is_none_is_said_and_asked_again(monkeypatch, caplog):
     monkeypatch.setattr(resolve, "RETRY_SECONDS", 0.005)
     host = f"{'a' * 64}.example.com"
     resolver = resolve.Resolver([].append)
-    resolver.want([host])
+    resolver.follow([host])
     async with asyncio.timeout(5):
         while caplog.text.count(f"can't resolve {host}: ") < 2:
             await asyncio.sleep(0.001)
@@ -80,7 +80,7 @@ async def test_a_name_that_is_none_is_said_and_asked_again(monkeypatch, caplog):
 
 async def test_a_close_that_is_cancelled_ends_so(names):
     resolver = resolve.Resolver(names.changes.append)
-    resolver.want(["a"])
+    resolver.follow(["a"])
     await asyncio.sleep(0)
     closing = asyncio.create_task(resolver.close())
     await asyncio.sleep(0)

@@ -15,7 +15,7 @@ SECONDS = 10
 class Shell(Child):
     name = "a shell"
 
-    def _take_line(self, line: str) -> None:
+    def _on_line(self, line: str) -> None:
         self.said = line
 
 

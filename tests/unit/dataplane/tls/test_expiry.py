@@ -4,17 +4,17 @@ from support.varnish.tls import make_pair, pair, tls
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.tls import metrics
 from varnish_gateway.dataplane.tls.expiry import Expiry
-from varnish_gateway.dataplane.tls.plan import Plan, Planner
+from varnish_gateway.dataplane.tls.plan import TlsPlan, TlsPlanner
 from varnish_gateway.emit.haproxy import Slot
 
 DAY = 86400
 
 
 def expiry_of(*certificates):
-    planner = Planner(lambda _: None, lambda socket: (socket.address,))
-    plan, _ = planner.plan(tls(443, *certificates), parse_listen("https-443=:443,https").tls, Plan())
+    planner = TlsPlanner(lambda _: None, lambda socket: (socket.address,))
+    plan, _ = planner.plan(tls(443, *certificates), parse_listen("https-443=:443,https").tls, TlsPlan())
     expiry = Expiry()
-    expiry.take(plan)
+    expiry.update(plan)
     return expiry
 
 
@@ -22,10 +22,10 @@ def test_each_certificate_is_told_once_when_it_ends():
     now = time.time()
     expiry = expiry_of((pair("tea"), ["tea"]), (make_pair("old", days=-1), ["old", "older"]))
     assert [one.names for one in expiry.dated] == ["tea", "old, older"]
-    assert [one.names for one in expiry.news(now)] == ["old, older"]
-    assert expiry.news(now) == []
+    assert [one.names for one in expiry.newly_expired(now)] == ["old, older"]
+    assert expiry.newly_expired(now) == []
     assert abs(expiry.next(now) - now - 30 * DAY) < DAY
-    assert [one.names for one in expiry.news(now + 31 * DAY)] == ["tea"]
+    assert [one.names for one in expiry.newly_expired(now + 31 * DAY)] == ["tea"]
     assert expiry.next(now + 31 * DAY) is None
 
 
@@ -46,6 +46,6 @@ def test_what_can_not_be_read_has_no_date():
     """OpenSSL takes more than the library that reads dates."""
     slot = Slot("443.default.pem", ("*",))
     expiry = Expiry()
-    expiry.take(Plan(lists={443: (slot,)}, files={slot.name: b"-----BEGIN CERTIFICATE-----\n"}))
+    expiry.update(TlsPlan(lists={443: (slot,)}, files={slot.name: b"-----BEGIN CERTIFICATE-----\n"}))
     assert expiry.dated == ()
     assert expiry.next(0) is None

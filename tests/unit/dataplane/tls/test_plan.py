@@ -3,7 +3,7 @@ import pytest
 from support.varnish.tls import both, pair, tls
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.tls.material import read_tls
-from varnish_gateway.dataplane.tls.plan import Plan, Planner, steps
+from varnish_gateway.dataplane.tls.plan import TlsPlan, TlsPlanner, steps
 from varnish_gateway.emit.names import TLS as TLS_JSON
 from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.ir import Tls
@@ -15,13 +15,13 @@ TEA, MILK = pair("tea"), pair("milk")
 @pytest.fixture
 def planner():
     checked = []
-    made = Planner(checked.append, lambda socket: (socket.address,))
+    made = TlsPlanner(checked.append, lambda socket: (socket.address,))
     made.checked = checked
     return made
 
 
 def plan_of(planner, wanted, before=None):
-    plan, problems = planner.plan(wanted, SOCKETS, before or Plan())
+    plan, problems = planner.plan(wanted, SOCKETS, before or TlsPlan())
     assert problems == []
     return plan
 
@@ -29,7 +29,7 @@ def plan_of(planner, wanted, before=None):
 def test_a_port_needs_a_socket_and_a_certificate(planner):
     wanted = both(tls(443, (TEA, ["tea"])), tls(9443, (TEA, ["tea"])), tls(8443))
     assert plan_of(planner, wanted).ports == {443}
-    assert plan_of(planner, Tls()) == Plan()
+    assert plan_of(planner, Tls()) == TlsPlan()
 
 
 def test_a_certificate_is_looked_at_once(planner):

@@ -2,14 +2,14 @@ import pytest
 
 from support.varnish.tls import Pair, pair
 from varnish_gateway import errors
-from varnish_gateway.dataplane.tls.store import Store
+from varnish_gateway.dataplane.tls.store import HaproxyFiles
 
 
 @pytest.fixture
 def store(tmp_path):
     (tmp_path / "tls").mkdir()
     (tmp_path / "tls" / "old.pem").write_bytes(b"old")
-    return Store(tmp_path / "tls")
+    return HaproxyFiles(tmp_path / "tls")
 
 
 def names(store):

@@ -6,9 +6,10 @@ import socket
 import pytest
 
 from varnish_gateway import errors
-from varnish_gateway.dataplane import events, quarantine
+from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.process.workdir import prepare
+from varnish_gateway.dataplane.quarantine import Quarantine, QuarantineDelays
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish import supervisor as module
 from varnish_gateway.dataplane.varnish.cli import Admin
@@ -47,15 +48,14 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Have no varnishd at all; a refusal is over soon."""
+    """Replace varnishd."""
     machine = Machine()
 
     async def nothing(*_) -> None: ...
 
     monkeypatch.setattr(module, "launch", machine.launch)
-    monkeypatch.setattr(module, "refusal", nothing)
+    monkeypatch.setattr(module, "rejection", nothing)
     monkeypatch.setattr(Supervisor, "_set_paths", nothing)
-    monkeypatch.setattr(quarantine, "COSTLY_FIRST_SECONDS", 0.02)
     return machine
 
 
@@ -64,7 +64,8 @@ async def supervisor(tmp_path, monkeypatch, machine):  # noqa: ARG001 - there is
     monkeypatch.setattr("varnish_gateway.dataplane.process.workdir.check_enterable", lambda *_: None)
     settings = Settings(work_dir=tmp_path, sockets=parse_listen("ghost-reload=127.0.0.1:0,http"))
     woken = asyncio.Event()
-    supervisor = Supervisor(settings, prepare(settings), Admin(b""), events.Bus(), woken.set)
+    rejected = Quarantine(woken.set, QuarantineDelays(0.02, 600))
+    supervisor = Supervisor(settings, prepare(settings), Admin(b""), events.Bus(), woken.set, rejected=rejected)
     supervisor.woken = woken
     yield supervisor
     await supervisor.close()
@@ -133,7 +134,7 @@ async def test_arguments_whose_rehearsal_was_killed_are_tried_again_soon(supervi
         raise errors.ChildExited("no memory")
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "refusal", killed)
+        patched.setattr(module, "rejection", killed)
         standing = await supervisor.ensure(listen, ("two",))
     assert (str(standing.problem), standing.retry) == ("no memory", True)
     assert (await supervisor.ensure(listen, ("two",))).problem is None
@@ -148,7 +149,7 @@ async def test_arguments_that_were_refused_are_tried_again_later(supervisor, mac
         return errors.ChildExited("no such file")
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "refusal", refusing)
+        patched.setattr(module, "rejection", refusing)
         for _ in range(2):
             standing = await supervisor.ensure(listen, ("two",))
             assert (str(standing.problem), standing.retry) == ("no such file", False)
@@ -165,7 +166,7 @@ async def test_a_launch_counts_though_what_follows_it_fails(supervisor, machine,
     async def failing(_) -> None:
         raise BlockingIOError("no more processes")
 
-    monkeypatch.setattr(module, "refusal", failing)
+    monkeypatch.setattr(module, "rejection", failing)
     with pytest.raises(BlockingIOError):
         await supervisor.ensure(listen, ("two",))
     assert machine.launched == ["one", "one"]

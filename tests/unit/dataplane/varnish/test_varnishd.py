@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from varnish_gateway import errors
-from varnish_gateway.dataplane.process.child import end_leftover
+from varnish_gateway.dataplane.process.child import stop_leftover
 from varnish_gateway.dataplane.process.sockets import Socket, parse_listen
 from varnish_gateway.dataplane.process.workdir import Layout
 from varnish_gateway.dataplane.settings import Settings
-from varnish_gateway.dataplane.varnish.varnishd import PARAMETERS, Command, arguments, refusal
+from varnish_gateway.dataplane.varnish.varnishd import PARAMETERS, Command, arguments, rejection
 
 LAYOUT = Layout(
     work_dir=Path("/w"),
@@ -62,9 +62,9 @@ def test_a_store_of_the_users_replaces_ours(words, stores):
 
 
 async def test_a_pid_that_is_not_our_varnishd_is_left_alone(tmp_path):
-    await end_leftover("varnishd", tmp_path / "_.pid", str(tmp_path))
+    await stop_leftover("varnishd", tmp_path / "_.pid", str(tmp_path))
     (tmp_path / "_.pid").write_text("1\n")
-    await end_leftover("varnishd", tmp_path / "_.pid", str(tmp_path))
+    await stop_leftover("varnishd", tmp_path / "_.pid", str(tmp_path))
     assert (tmp_path / "_.pid").exists()
 
 
@@ -83,12 +83,12 @@ def varnishd(tmp_path, monkeypatch):
 
 async def test_arguments_are_refused_by_what_varnishd_says(varnishd):
     varnishd("echo 'Error: no such parameter' >&2; exit 2")
-    assert str(await refusal(("-p", "a=b"))) == "varnishd refuses its extra arguments: no such parameter"
+    assert str(await rejection(("-p", "a=b"))) == "varnishd rejects its extra arguments: no such parameter"
     varnishd("exit 0")
-    assert await refusal(()) is None
+    assert await rejection(()) is None
 
 
 async def test_a_varnishd_that_was_killed_refuses_nothing(varnishd):
     varnishd("kill -9 $$")
     with pytest.raises(errors.ChildExited, match="signal SIGKILL"):
-        await refusal(())
+        await rejection(())

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from varnish_gateway import errors
-from varnish_gateway.dataplane.varnish.cli import CliError, Status
+from varnish_gateway.dataplane.quarantine import ROUTINE, Quarantine
+from varnish_gateway.dataplane.varnish.cli import CliError, CliStatus
 from varnish_gateway.dataplane.varnish.vcl import KEPT_VCLS, VclLoader, digest
 
 
@@ -44,48 +45,48 @@ def varnishd():
 
 @pytest.fixture
 def loader(varnishd, tmp_path):
-    return VclLoader(varnishd, tmp_path, lambda: None)
+    return VclLoader(varnishd, tmp_path, Quarantine(lambda: None, ROUTINE))
 
 
 async def test_a_text_is_loaded_once(loader, varnishd):
-    name = await loader.put_in_use("a")
+    name = await loader.ensure("a")
     assert varnishd.active == loader.active == name
-    assert await loader.put_in_use("a") is None
+    assert await loader.ensure("a") is None
     assert varnishd.loads == 1
 
 
 async def test_a_refused_text_is_compiled_once_and_leaves_no_file(loader, varnishd, tmp_path):
-    await loader.put_in_use("good")
+    await loader.ensure("good")
     loader.accepted()
-    varnishd.fault = CliError("vcl.load", Status.PARAMETER, "no such word")
+    varnishd.fault = CliError("vcl.load", CliStatus.PARAMETER, "no such word")
     for _ in range(2):
         with pytest.raises(errors.VclRejected, match="no such word"):
-            await loader.put_in_use("bad")
+            await loader.ensure("bad")
     assert varnishd.loads == 2
-    assert (loader.good, len(list(tmp_path.iterdir()))) == ("good", 1)
-    loader.forgive()
+    assert (loader.last_good, len(list(tmp_path.iterdir()))) == ("good", 1)
+    loader.release()
     varnishd.fault = None
-    assert await loader.put_in_use("bad")
+    assert await loader.ensure("bad")
 
 
 async def test_a_lost_connection_is_not_the_texts_fault(loader, varnishd):
-    varnishd.fault = CliError("vcl.load", Status.COMMUNICATION, "gone")
+    varnishd.fault = CliError("vcl.load", CliStatus.COMMUNICATION, "gone")
     with pytest.raises(CliError):
-        await loader.put_in_use("a")
+        await loader.ensure("a")
     varnishd.fault = None
-    assert await loader.put_in_use("a")
+    assert await loader.ensure("a")
 
 
 async def test_a_new_varnishd_gets_the_last_good_again(loader, tmp_path):
-    await loader.put_in_use("a")
+    await loader.ensure("a")
     loader.accepted()
     loader.forget()
-    assert (loader.active, loader.good, list(tmp_path.iterdir())) == (None, "a", [])
-    assert await loader.put_in_use(loader.good)
+    assert (loader.active, loader.last_good, list(tmp_path.iterdir())) == (None, "a", [])
+    assert await loader.ensure(loader.last_good)
 
 
 async def test_the_oldest_go_and_the_one_in_use_stays(loader, varnishd, tmp_path):
-    names = [await loader.put_in_use(f"text {number}") for number in range(KEPT_VCLS + 8)]
+    names = [await loader.ensure(f"text {number}") for number in range(KEPT_VCLS + 8)]
     await loader.discard_old()
     kept = names[-KEPT_VCLS - 1 :]
     assert list(varnishd.held) == kept
@@ -94,14 +95,14 @@ async def test_the_oldest_go_and_the_one_in_use_stays(loader, varnishd, tmp_path
 
 @pytest.mark.parametrize("kept", [0, 1, 9])
 async def test_no_more_stay_than_are_to_be_kept(loader, varnishd, kept):
-    names = [await loader.put_in_use(f"text {number}") for number in range(4)]
+    names = [await loader.ensure(f"text {number}") for number in range(4)]
     await loader.discard_old(kept)
     assert list(varnishd.held) == names[-kept - 1 :]
 
 
 async def test_vcls_of_others_are_left_alone(loader, varnishd):
     varnishd.held = {f"boot-{number}": "" for number in range(9)}
-    await loader.put_in_use("a")
+    await loader.ensure("a")
     await loader.discard_old()
     assert len(varnishd.held) == 10
 
@@ -111,9 +112,9 @@ async def test_a_reason_is_the_same_each_time(loader, varnishd):
     for attempt in (1, 2):
         name = f"vgw-{attempt}-{digest('a')}"
         words = f'VCL "{name}" failed: vcl_{name}.170000000{attempt}.5/vgc.so: no such file'
-        varnishd.fault = CliError("vcl.load", Status.PARAMETER, words)
-        loader.forgive()
+        varnishd.fault = CliError("vcl.load", CliStatus.PARAMETER, words)
+        loader.release()
         with pytest.raises(errors.VclRejected) as refusal:
-            await loader.put_in_use("a")
+            await loader.ensure("a")
         reasons.add(str(refusal.value))
     assert reasons == {f'VCL "{digest("a")}" failed: {digest("a")}/vgc.so: no such file'}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from support.builders.desired import desired_gateway, route, routes
 from varnish_gateway.api import Key
-from varnish_gateway.chaperone.feeds.shards import Shelf, read_index, read_patches, read_shard
+from varnish_gateway.chaperone.feeds.shards import ShardCache, read_index, read_patches, read_shard
 from varnish_gateway.ir import GatewayDelta, wire
 from varnish_gateway.operator.plan.gateway import DesiredGateway
 from varnish_gateway.operator.plan.patches import MOST_BYTES, MOST_ROUTES, RoutePatches
@@ -19,7 +19,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.desired: DesiredGateway = desired_gateway(with_routes=routes(0, *(f"r{n}" for n in range(MANY))))
-        self.shelf = Shelf()
+        self.cache = ShardCache()
         self.reads = 0
         self.fresh: bytes | None = None
         self.write()
@@ -32,16 +32,16 @@ class Cluster:
     def read(self) -> None:
         text = self.desired.routing.index
         index = read_index(text.decode() if text else None, "index")
-        self.shelf.put(0, read_shard(self.desired.routing.shards[0].text, 0, "shard", "shop"))
-        self.shelf.freshen(read_patches(self.fresh.decode() if self.fresh else None), index, "shop")
-        for number in self.shelf.wanting(index):
+        self.cache.put(0, read_shard(self.desired.routing.shards[0].text, 0, "shard", "shop"))
+        self.cache.patch(read_patches(self.fresh.decode() if self.fresh else None), index, "shop")
+        for number in self.cache.missing(index):
             self.reads += 1
-            self.shelf.put(number, read_shard(self.desired.routing.shards[number].text, number, "shard", "shop"))
-        self.shelf.take(index)
+            self.cache.put(number, read_shard(self.desired.routing.shards[number].text, number, "shard", "shop"))
+        self.cache.update(index)
 
     def check(self) -> None:
         for number, shard in self.desired.routing.shards.items():
-            assert self.shelf.known(number, shard.hash) is not None, number
+            assert self.cache.known(number, shard.hash) is not None, number
 
 
 def test_chaperone_applies_patches_without_reading_shards():

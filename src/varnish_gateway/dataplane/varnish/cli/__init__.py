@@ -6,6 +6,6 @@ each has a time-out, and each has a typed method with a typed answer.
 """
 
 from varnish_gateway.dataplane.varnish.cli.commands import Admin
-from varnish_gateway.dataplane.varnish.cli.protocol import CliError, Status
+from varnish_gateway.dataplane.varnish.cli.protocol import CliError, CliStatus
 
-__all__ = ["Admin", "CliError", "Status"]
+__all__ = ["Admin", "CliError", "CliStatus"]

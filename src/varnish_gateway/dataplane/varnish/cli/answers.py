@@ -49,7 +49,7 @@ class Parameter(Struct, frozen=True):
     flags: tuple[str, ...] = ()
 
 
-class Backend(Struct, frozen=True):
+class BackendEntry(Struct, frozen=True):
     """A backend or director of backend.list; probe_message is [good, window, text] or a text."""
 
     type: str = ""

@@ -8,8 +8,8 @@ Any refusal is a ``CliError`` with varnishd's status code.
 from typing import Literal, Self
 
 from varnish_gateway.dataplane.varnish.cli import answers
-from varnish_gateway.dataplane.varnish.cli.connection import Endpoint
-from varnish_gateway.dataplane.varnish.cli.protocol import CliError, Status, ban_words
+from varnish_gateway.dataplane.varnish.cli.connection import CliListener
+from varnish_gateway.dataplane.varnish.cli.protocol import CliError, CliStatus, ban_words
 
 Temperature = Literal["auto", "cold", "warm"]
 AdminHealth = Literal["auto", "healthy", "sick"]
@@ -24,7 +24,7 @@ class Admin:
     """The command line of the one varnishd that knows ``secret``."""
 
     def __init__(self, secret: bytes) -> None:
-        self._endpoint = Endpoint(secret)
+        self._endpoint = CliListener(secret)
 
     async def listen(self, port: int = 0) -> Self:
         await self._endpoint.open(port)
@@ -94,9 +94,9 @@ class Admin:
 
     # -- backends, bans, storage -------------------------------------------------------
 
-    async def backend_list(self, pattern: str = "*", *, probes: bool = False) -> dict[str, answers.Backend]:
+    async def backend_list(self, pattern: str = "*", *, probes: bool = False) -> dict[str, answers.BackendEntry]:
         text = await self.call("backend.list", "-j", *(["-p"] if probes else []), pattern)
-        return answers.single(text, dict[str, answers.Backend])
+        return answers.single(text, dict[str, answers.BackendEntry])
 
     async def backend_set_health(self, pattern: str, health: AdminHealth) -> None:
         await self.call("backend.set_health", pattern, health)
@@ -134,7 +134,7 @@ class Admin:
         try:
             return await self.call("panic.show")
         except CliError as error:
-            if error.status == Status.CANNOT:
+            if error.status == CliStatus.CANNOT:
                 return None
             raise
 
@@ -178,6 +178,6 @@ class Admin:
         try:
             await self.call("quit")
         except CliError as error:
-            if error.status != Status.CLOSE:
+            if error.status != CliStatus.CLOSE:
                 raise
         self.forget()

@@ -1,6 +1,6 @@
 """The connection that varnishd opens to us.
 
-``Endpoint.open`` listens on loopback. Every caller is authenticated; the latest one that
+``CliListener.open`` listens on loopback. Every caller is authenticated; the latest one that
 knows the secret takes the commands, so varnishd may come back after a lost connection or
 after its own restart. One command is under way at a time. A command that outlives its
 time-out closes the connection, because its late answer would be taken for the next one.
@@ -12,7 +12,7 @@ from asyncio import StreamReader, StreamWriter
 
 from varnish_gateway.dataplane.varnish.cli.protocol import (
     CliError,
-    Status,
+    CliStatus,
     challenge_response,
     read_answer,
     request_line,
@@ -23,7 +23,7 @@ AUTHENTICATION_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-class Connection:
+class CliConnection:
     """One authenticated stream of commands and answers."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
@@ -40,14 +40,14 @@ class Connection:
                     answer = await read_answer(self._reader)
             except TimeoutError:
                 self.close()
-                raise CliError(command, Status.COMMUNICATION, f"no answer within {timeout:g} s") from None
+                raise CliError(command, CliStatus.COMMUNICATION, f"no answer within {timeout:g} s") from None
             except (OSError, asyncio.IncompleteReadError, ValueError) as error:
                 self.close()
-                raise CliError(command, Status.COMMUNICATION, f"connection lost: {error}") from error
+                raise CliError(command, CliStatus.COMMUNICATION, f"connection lost: {error}") from error
             except asyncio.CancelledError:
                 self.close()
                 raise
-        if answer.status not in (Status.OK, Status.TRUNCATED):
+        if answer.status not in (CliStatus.OK, CliStatus.TRUNCATED):
             raise CliError(command, answer.status, answer.text)
         return answer.text
 
@@ -59,13 +59,13 @@ class Connection:
         self._writer.close()
 
 
-class Endpoint:
+class CliListener:
     """Where varnishd calls. ``port`` is the real one when 0 was asked for."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
         self._server: asyncio.Server | None = None
-        self._connection: Connection | None = None
+        self._connection: CliConnection | None = None
         self._arrived = asyncio.Event()
         self.port = 0
 
@@ -86,7 +86,7 @@ class Endpoint:
         self._connection = None
         self._arrived.clear()
 
-    async def connection(self, timeout: float) -> Connection:  # noqa: ASYNC109 - a caller says how long varnishd may be away
+    async def connection(self, timeout: float) -> CliConnection:  # noqa: ASYNC109 - a caller says how long varnishd may be away
         """Return the connection in use, waiting for varnishd to call if there is none."""
         if self._connection is not None and not self._connection.open:
             self.forget()
@@ -94,9 +94,9 @@ class Endpoint:
             async with asyncio.timeout(timeout):
                 await self._arrived.wait()
         except TimeoutError:
-            raise CliError("connect", Status.COMMUNICATION, f"varnishd did not call within {timeout:g} s") from None
+            raise CliError("connect", CliStatus.COMMUNICATION, f"varnishd did not call within {timeout:g} s") from None
         if self._connection is None:
-            raise CliError("connect", Status.COMMUNICATION, "the connection was closed")
+            raise CliError("connect", CliStatus.COMMUNICATION, "the connection was closed")
         return self._connection
 
     async def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
@@ -107,7 +107,7 @@ class Endpoint:
             log.warning("a caller on the admin port does not speak varnishd's protocol: %s", error)
             writer.close()
             return
-        connection = Connection(reader, writer)
+        connection = CliConnection(reader, writer)
         response = challenge_response(challenge.text, self._secret)
         try:
             await connection.call("auth", response, timeout=AUTHENTICATION_SECONDS)

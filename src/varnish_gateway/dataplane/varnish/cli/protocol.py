@@ -18,8 +18,8 @@ from varnish_gateway import errors
 HEADER_LENGTH = 13
 
 
-class Status(IntEnum):
-    """Status codes that varnishd's command line answers with."""
+class CliStatus(IntEnum):
+    """CliStatus codes that varnishd's command line answers with."""
 
     SYNTAX = 100
     UNKNOWN = 101
@@ -45,7 +45,7 @@ class CliError(errors.AdminError):
         self.text = text
 
 
-class Answer(NamedTuple):
+class CliAnswer(NamedTuple):
     status: int
     text: str
 
@@ -79,7 +79,7 @@ def _ban_value(operator: str, value: str) -> str:
     if operator in ("~", "!~"):
         return "".join(f"\\x{ord(char):02x}" if char.isspace() else char for char in value)
     if not value or any(char.isspace() for char in value):
-        raise CliError("ban", Status.SYNTAX, f"{value!r} can't be compared with {operator}; use ~ and a regex")
+        raise CliError("ban", CliStatus.SYNTAX, f"{value!r} can't be compared with {operator}; use ~ and a regex")
     return value
 
 
@@ -89,9 +89,9 @@ def challenge_response(challenge_text: str, secret: bytes) -> str:
     return hashlib.sha256(challenge + secret + challenge).hexdigest()
 
 
-async def read_answer(reader: StreamReader) -> Answer:
+async def read_answer(reader: StreamReader) -> CliAnswer:
     """Read one answer; raise ValueError if this is not varnishd's protocol."""
     header = await reader.readexactly(HEADER_LENGTH)
     status, length = header.split()
     text = await reader.readexactly(int(length) + 1)
-    return Answer(int(status), text[:-1].decode(errors="replace"))
+    return CliAnswer(int(status), text[:-1].decode(errors="replace"))

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from varnish_gateway.dataplane.varnish.cli.connection import Endpoint
-from varnish_gateway.dataplane.varnish.cli.protocol import CliError, Status, challenge_response
+from varnish_gateway.dataplane.varnish.cli.connection import CliListener
+from varnish_gateway.dataplane.varnish.cli.protocol import CliError, CliStatus, challenge_response
 
 SECRET = b"secret\n"
 CHALLENGE = "a" * 32 + "\n\nAuthentication required.\n"
@@ -17,7 +17,7 @@ def answer(status: int, text: str) -> bytes:
 
 @pytest.fixture
 async def endpoint():
-    endpoint = Endpoint(SECRET)
+    endpoint = CliListener(SECRET)
     await endpoint.open(0)
     yield endpoint
     await endpoint.close()
@@ -52,7 +52,7 @@ async def test_a_refusal_has_status_and_text(endpoint):
     writer.write(answer(106, "No configuration named x known."))
     with pytest.raises(CliError, match="No configuration named x") as raised:
         await call
-    assert raised.value.status == Status.PARAMETER
+    assert raised.value.status == CliStatus.PARAMETER
     writer.close()
 
 
@@ -61,7 +61,7 @@ async def test_a_late_answer_is_not_taken_for_the_next_one(endpoint):
     connection = await endpoint.connection(2)
     with pytest.raises(CliError, match="no answer within") as raised:
         await connection.call("ping", timeout=0.01)
-    assert raised.value.status == Status.COMMUNICATION
+    assert raised.value.status == CliStatus.COMMUNICATION
     assert not connection.open
     writer.close()
 
