@@ -1,9 +1,9 @@
-"""Run one of the examples with small origins of its own, until Ctrl-C.
+"""Run one of the examples together with its origins, until Ctrl-C.
 
 Usage: demo.py DIRECTORY
 
-Each address in the example's EndpointSlices gets a small HTTP server that answers with the
-name of its Service and what it was asked; then ``vgw run DIRECTORY`` takes the foreground.
+Starts a small HTTP server for each address in the example's EndpointSlices. It answers with the
+name of its Service and a description of the request. ``vgw run DIRECTORY`` then runs in the foreground.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ import yaml
 from aiohttp import web
 
 SHOWN = ("x-gateway-", "x-internal", "x-env", "x-version")
-"""Request headers that an origin shows in its answer, by prefix."""
+"""Prefixes of the request headers that an origin includes in its answer."""
 
 
 def origins_of(directory: Path) -> dict[tuple[str, int], str]:
-    """Return the addresses that the example's EndpointSlices name, each with its Service."""
+    """Return the addresses in the example's EndpointSlices, each with its Service."""
     found: dict[tuple[str, int], str] = {}
     for path in sorted(directory.rglob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
@@ -33,8 +33,8 @@ def origins_of(directory: Path) -> dict[tuple[str, int], str]:
     return found
 
 
-def answering(service: str) -> web.Application:
-    """Return a server that says who it is and what it was asked."""
+def origin(service: str) -> web.Application:
+    """Return a server that answers with its name and the request."""
 
     async def answer(request: web.Request) -> web.Response:
         shown = [
@@ -51,13 +51,13 @@ def answering(service: str) -> web.Application:
 async def serve_origins(stack: contextlib.AsyncExitStack, origins: dict[tuple[str, int], str]) -> None:
     """Start every origin; the stack stops them."""
     for (address, port), service in origins.items():
-        runner = web.AppRunner(answering(service), access_log=None)
+        runner = web.AppRunner(origin(service), access_log=None)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, address, port).start()
 
 
-def things_to_try(directory: Path) -> list[str]:
+def suggested_commands(directory: Path) -> list[str]:
     """Return the curl lines of the example's README."""
     lines = (directory / "README.md").read_text().splitlines()
     return [line.removeprefix("$ ") for line in lines if line.startswith("$ curl")]
@@ -66,13 +66,13 @@ def things_to_try(directory: Path) -> list[str]:
 async def main(directory: Path) -> int:
     async with contextlib.AsyncExitStack() as stack:
         await serve_origins(stack, origins_of(directory))
-        print(f"{directory.name}: try, in another terminal")
-        for line in things_to_try(directory):
+        print(f"{directory.name}: try these commands in another terminal")
+        for line in suggested_commands(directory):
             print(f"  {line}")
         gateway = await asyncio.create_subprocess_exec(sys.executable, "-m", "varnish_gateway", "run", str(directory))
         loop = asyncio.get_running_loop()
         for name in (signal.SIGINT, signal.SIGTERM):
-            # Ctrl-C reaches the gateway too, as it shares the terminal; a plain kill does not.
+            # Ctrl-C also reaches the gateway, which shares the terminal; a plain kill does not.
             loop.add_signal_handler(name, lambda: gateway.returncode is None and gateway.terminate())
         return await gateway.wait()
 

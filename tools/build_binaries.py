@@ -1,10 +1,11 @@
-"""Build the programs of others that tests run: ``build_binaries.py [NAME or GROUP ...]``.
+"""Build the third-party programs that tests run: ``build_binaries.py [NAME or GROUP ...]``.
 
-In:   tools/binaries/MODULE: a Go module of its own, pinned by go.mod and go.sum. They come from the
-      Go module proxy. The group ``apiserver`` (the default) is etcd, Kubernetes (one binary for all
-      its parts) and helm; the group ``cluster`` is what a cluster with nodes takes besides.
+In:   tools/binaries/MODULE: one Go module per directory, pinned by go.mod and go.sum. The sources
+      come from the Go module proxy. The group ``apiserver`` (the default) is etcd, Kubernetes (one
+      binary for all its parts) and helm; the group ``cluster`` is what a cluster with nodes needs
+      in addition.
 Out:  build/bin/NAME, a link into a cache outside the tree that all checkouts of this user share.
-      It is keyed by everything that the build reads, so what is there already is not built again.
+      A hash of everything that the build reads is the cache key, so nothing is built twice.
 """
 
 import argparse
@@ -30,13 +31,13 @@ ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
 
 
 class Binary(NamedTuple):
-    """One program: what to build, the module that its version is read from, other names for it."""
+    """One program: what to build, the module that determines its version, and its other names."""
 
     package: str
     versioned_by: str
-    takes: str
+    duration: str
     names: tuple[str, ...] = ()
-    module: str = ""  # directory in tools/binaries, where it is not called like the program
+    module: str = ""  # directory in tools/binaries, if not the program's name
     kind: str = "program"  # or "test" (package's tests as a program), "c" (package is a C file of the module)
 
 
@@ -66,7 +67,7 @@ GROUPS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Build the programs of others that tests run.")
+    parser = argparse.ArgumentParser(description="Build the third-party programs that tests run.")
     known = ", ".join([*BINARIES, *GROUPS])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {known}; apiserver by default")
     asked = parser.parse_args().names or ["apiserver"]
@@ -92,10 +93,10 @@ def _link(name: str, binary: Path) -> None:
 
 
 def _built(name: str) -> Path:
-    """Return the program in the cache, built if it is not there."""
+    """Return the program's path in the cache; build it if it is missing."""
     go = shutil.which("go")
     if go is None:
-        raise RuntimeError(f"Go is needed to build {name}, and there is no go on PATH")
+        raise RuntimeError(f"building {name} needs Go, and there is no go on PATH")
     target = CACHE / f"{name}-{_key(name, go)}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with _locked(CACHE / f"{name}.lock"):
@@ -115,7 +116,7 @@ def _key(name: str, go: str) -> str:
 
 def _build(name: str, go: str, target: Path) -> None:
     version = _version(name)
-    print(f"building {name} {version} ({BINARIES[name].takes} the first time)", flush=True)
+    print(f"building {name} {version} ({BINARIES[name].duration} the first time)", flush=True)
     started = time.monotonic()
     new = target.with_suffix(".new")
     where = _downloaded(name, go) if BINARIES[name].kind == "c" else _module(name)
@@ -135,7 +136,7 @@ def _build(name: str, go: str, target: Path) -> None:
 
 
 def _command(name: str, go: str, target: Path) -> list[str]:
-    """Return the command that builds a program, to be run where its source is."""
+    """Return the command that builds a program; it runs in the directory of the source."""
     binary = BINARIES[name]
     if binary.kind == "c":
         return ["gcc", "-Os", "-static", "-s", f"-DVERSION={_version(name)}", "-o", str(target), binary.package]
@@ -166,13 +167,13 @@ def _version(name: str) -> str:
 
 
 def _linker_flags(name: str, version: str) -> str:
-    """Return the flags of the linker: no symbol table, and Kubernetes is told its version."""
+    """Return the linker flags: they omit the symbol table, and set the version of Kubernetes."""
     flags = ["-s", "-w"]
     if name == "kubernetes":
         major, minor, _ = version.removeprefix("v").split(".", 2)
         stamp = "k8s.io/component-base/version"
-        told = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
-        flags += [f"-X {stamp}.{variable}={value}" for variable, value in told.items()]
+        variables = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+        flags += [f"-X {stamp}.{variable}={value}" for variable, value in variables.items()]
     return " ".join(flags)
 
 

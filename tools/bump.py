@@ -1,4 +1,4 @@
-"""Raise the version in .version and all that repeats it, commit and tag: ``bump.py patch|minor|major``."""
+"""Raise the version in .version and in every copy of it, commit and tag: ``bump.py patch|minor|major``."""
 
 import argparse
 import re
@@ -19,7 +19,7 @@ def bumped(version: str, part: str) -> str:
 
 
 def write(root: Path, version: str) -> None:
-    """Write the version wherever it stands in a file of its own kind."""
+    """Write the version to .version, the Cargo workspace and the chart."""
     (root / ".version").write_text(f"{version}\n")
     cargo, chart = root / "ghost" / "Cargo.toml", root / "charts" / "varnish-gateway" / "Chart.yaml"
     cargo.write_text(re.sub(r'(?m)^version = ".*"$', f'version = "{version[1:]}"', cargo.read_text(), count=1))

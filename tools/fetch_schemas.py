@@ -4,7 +4,7 @@ In:   the table of kinds; the CRDs of the Gateway API's experimental channel, fr
       version and checksum; our own CRDs in deploy/crds.
 Out:  src/varnish_gateway/standalone/schemas/*.json: one file for each kind, without
       descriptions and without status. They are a build product and not committed.
-Does nothing when they are there already and nothing that they come from has changed.
+Does nothing if the schemas exist and their sources are unchanged.
 """
 
 import hashlib
@@ -51,12 +51,12 @@ def main() -> int:
         crd = yaml.safe_load(path.read_text())
         target = TARGET / f"{crd['spec']['names']['kind'].lower()}.json"
         target.write_text(json.dumps(compact(crd), separators=(",", ":")))
-    STAMP.write_text(origin)  # last: a run that was cut short starts over
+    STAMP.write_text(origin)  # last: after an interrupted run the next one starts over
     return 0
 
 
 def _origin() -> str:
-    """Everything that the result depends on."""
+    """Return everything that the result depends on."""
     own = [Path(__file__), *sorted(OWN.glob("*.yaml"))]
     lines = [
         MODULE,
@@ -71,7 +71,7 @@ def gateway_api(channel: str = CHANNEL) -> Path:
     """Return the directory of a channel's CRDs in Go's module cache."""
     go = shutil.which("go")
     if go is None:
-        raise RuntimeError("Go is needed to download the Gateway API's CRDs, and there is no go on PATH")
+        raise RuntimeError("downloading the CRDs of the Gateway API needs Go, and there is no go on PATH")
     with tempfile.TemporaryDirectory() as outside_any_module:
         command = [go, "mod", "download", "-json", MODULE]
         done = subprocess.run(command, cwd=outside_any_module, capture_output=True, text=True, check=False)
@@ -79,12 +79,12 @@ def gateway_api(channel: str = CHANNEL) -> Path:
     if done.returncode:
         raise RuntimeError(f"can't download {MODULE}: {answer.get('Error') or done.stderr.strip()}")
     if answer["Sum"] != CHECKSUM:
-        raise RuntimeError(f"{MODULE} has the checksum {answer['Sum']}, and {CHECKSUM} was expected")
+        raise RuntimeError(f"{MODULE} has the checksum {answer['Sum']}, expected {CHECKSUM}")
     return Path(answer["Dir"]) / "config" / "crd" / channel
 
 
 def compact(crd: dict[str, Any]) -> dict[str, Any]:
-    """Return what a validator needs of a CustomResourceDefinition."""
+    """Return the parts of a CustomResourceDefinition that a validator needs."""
     spec = crd["spec"]
     versions = {
         version["name"]: _stripped(version["schema"]["openAPIV3Schema"])
@@ -102,7 +102,7 @@ def compact(crd: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stripped(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without descriptions; a property may well have that name."""
+    """Return the schema without descriptions, but keep properties named "description"."""
     kept = {keyword: value for keyword, value in schema.items() if keyword != "description"}
     if "properties" in kept:
         kept["properties"] = {name: _stripped(value) for name, value in kept["properties"].items()}

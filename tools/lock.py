@@ -1,4 +1,4 @@
-"""Write requirements/*.txt anew from pyproject.toml, with hashes and without an index line."""
+"""Generate requirements/*.txt from pyproject.toml, with hashes and without an index line."""
 
 import subprocess
 import sys
@@ -12,11 +12,11 @@ COMPILE = [
 ]
 
 
-def compile_requirements(name: str, wanted: list[str], constraint: Path | None = None) -> Path:
-    """Resolve ``wanted`` into requirements/``name``.txt."""
+def compile_requirements(name: str, requirements: list[str], constraint: Path | None = None) -> Path:
+    """Resolve ``requirements`` into requirements/``name``.txt."""
     source, target = ROOT / "build" / f"{name}.in", ROOT / "requirements" / f"{name}.txt"
     source.parent.mkdir(exist_ok=True)
-    source.write_text("\n".join(wanted) + "\n")
+    source.write_text("\n".join(requirements) + "\n")
     extra = ["--constraint", str(constraint)] if constraint else []
     subprocess.run([*COMPILE, "--no-annotate", *extra, "--output-file", str(target), str(source)], check=True)
     return target

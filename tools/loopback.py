@@ -5,11 +5,11 @@ import random
 import socket
 
 RANGE = (10_000, 32_000)
-"""Below the ports that Linux gives to outgoing connections: one of those could take ours before we use it."""
+"""Below the ephemeral ports: an outgoing connection could occupy one of those before the caller listens on it."""
 
 
 def free_port() -> int:
-    """Return a port at which nobody listens now."""
+    """Return a port of 127.0.0.1 that is free at the moment."""
     while True:
         with socket.socket() as probe:
             port = random.randrange(*RANGE)

@@ -1,7 +1,8 @@
 """Unpack Debian packages that a cluster's node needs, without installing them: ``unpack_packages.py``.
 
-In:   the packages of this machine's Debian. containerd would start as a service where it is installed.
-Out:  build/debian, a link to the unpacked files in a cache outside the tree; ``versions`` says which.
+In:   the packages of this machine's Debian release. They are not installed because the containerd package
+      would start a service.
+Out:  build/debian, a link to the unpacked files in a cache outside the tree; ``versions`` lists the packages.
 """
 
 import fcntl
@@ -50,7 +51,7 @@ def _unpack(target: Path) -> None:
     downloads.mkdir(parents=True)
     try:
         _run("apt-get", "download", "-qq", *PACKAGES, where=downloads)
-    except subprocess.CalledProcessError:  # a fresh machine has no lists yet, an old one has old ones
+    except subprocess.CalledProcessError:  # package lists are missing or out of date
         _run("apt-get", "update", "-qq", where=downloads)
         _run("apt-get", "download", "-qq", *PACKAGES, where=downloads)
     archives = sorted(downloads.glob("*.deb"))

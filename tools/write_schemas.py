@@ -1,4 +1,4 @@
-"""Write docs/reference/schema/*.json, the JSON Schemas of the wire format, from its one definition."""
+"""Write docs/reference/schema/*.json, the JSON Schemas of the wire format, from ``ir.wire``."""
 
 import json
 from pathlib import Path

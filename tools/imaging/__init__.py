@@ -1,7 +1,7 @@
 """The parts of build_images.py.
 
 machine   how this machine reaches its package registries
-debian    the base, made of Debian's packages
+debian    the base, built from Debian packages
 buildah   the builder: its store, its builds, its archives
-inputs    what an image is made from, and what it is called
+inputs    what an image is built from, and its name
 """

@@ -1,7 +1,7 @@
-"""The builder: buildah with a store of its own, which holds every layer.
+"""The builder: buildah with its own store, which holds every layer.
 
 In:   a base, a Containerfile, secrets.
-Out:  images in the store, and archives of them that `ctr images import` and `podman load` take.
+Out:  images in the store, and archives of them for `ctr images import` and `podman load`.
 """
 
 import subprocess
@@ -12,23 +12,23 @@ from shutil import copyfile
 from imaging.debian import Base
 
 RUN_ROOT = "/run/varnish-gateway-images"
-"""State of mounts, which must not outlive the machine's run."""
+"""State of mounts, which a reboot must clear."""
 
 
 class Buildah:
-    """Commands of buildah on one store; what it says goes to a log, and its steps to the terminal."""
+    """Runs buildah on one store; its output goes to a log, its steps also to the terminal."""
 
     def __init__(self, store: Path, log: Path) -> None:
         self._command = ["buildah", "--root", str(store), "--runroot", RUN_ROOT]
         self._log = log
 
     def base(self, base: Base) -> str:
-        """Return the name of the image of one layer that a base makes."""
+        """Return the name of the image that contains a base as its only layer; create it if it is missing."""
         name = f"localhost/varnish-gateway-base:{base.identity}"
         if subprocess.run(
             [*self._command, "inspect", "--type=image", name], capture_output=True, check=False
         ).returncode:
-            container = self._said("from", "scratch")
+            container = self._output("from", "scratch")
             try:
                 self._run("add", "--quiet", container, str(base.archive), "/")
                 self._run("commit", "--quiet", container, name)
@@ -39,7 +39,7 @@ class Buildah:
     def build(
         self, context: Path, stage: str, name: str, *, arguments: Mapping[str, str], secrets: Mapping[str, Path]
     ) -> None:
-        """Build one stage of images/Containerfile; steps that were run before are not run again."""
+        """Build one stage of images/Containerfile; buildah reuses the layers of unchanged steps."""
         command = ["build", "--layers", "--pull=never", "--isolation=oci", "--network=host", "--format=docker"]
         command += ["--file", str(context / "images" / "Containerfile"), "--target", stage, "--tag", name]
         command += [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
@@ -51,13 +51,13 @@ class Buildah:
 
     def copy_out(self, image: str, path: str, target: Path) -> None:
         """Copy one file of an image."""
-        container = self._said("from", "--pull=never", image)
+        container = self._output("from", "--pull=never", image)
         try:
-            copyfile(self._said("mount", container) + path, target)
+            copyfile(self._output("mount", container) + path, target)
         finally:
             self._run("rm", container)
 
-    def _said(self, *words: str) -> str:
+    def _output(self, *words: str) -> str:
         done = subprocess.run([*self._command, *words], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"buildah {words[0]} failed: {done.stderr}")
@@ -79,5 +79,5 @@ class Buildah:
                 if " STEP " in line[:20]:
                     print(f"  {line.rstrip()[:110]}", flush=True)
         if running.returncode:
-            said = self._log.read_text(errors="replace")[-4000:]
-            raise RuntimeError(f"buildah {words[0]} failed:\n{said}\nthe whole is in {self._log}")
+            output = self._log.read_text(errors="replace")[-4000:]
+            raise RuntimeError(f"buildah {words[0]} failed:\n{output}\nthe full log is {self._log}")

@@ -1,8 +1,8 @@
-"""The base of both images: a Debian release of the smallest kind that has apt, by mmdebstrap.
+"""The base of both images: mmdebstrap's smallest Debian system that includes apt.
 
-In:   the name of the release; this machine's sources of Debian, where it has any.
-Out:  in a cache, an archive of the root file system and the sources that it came from. The
-      archive holds no sources, no documentation and nothing of this machine.
+In:   the name of the release; this machine's package sources for Debian, if it has any.
+Out:  in a cache, an archive of the root file system and the package sources that it came from. The
+      archive contains no package sources, no documentation and no files of this machine.
 """
 
 import hashlib
@@ -13,13 +13,13 @@ from typing import NamedTuple
 from imaging.machine import debian_sources
 
 SUITE = "trixie"
-LEFT_OUT = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*", "/usr/share/lintian/*")
-"""Packages that are installed later leave these out, too."""
+EXCLUDED = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*", "/usr/share/lintian/*")
+"""dpkg also excludes these from packages that an image installs on the base."""
 REMOVED = "etc/apt/sources.list etc/hostname etc/resolv.conf var/lib/apt/lists/* var/cache/* var/log/*"
 
 
 class Base(NamedTuple):
-    """A base in the cache, or a place for one; its key stands for how it is made."""
+    """The paths of a base in the cache, which may not exist yet; the key identifies its recipe."""
 
     key: str
     archive: Path
@@ -31,7 +31,7 @@ class Base(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """How and when it was made: made again, it has newer packages."""
+        """The recipe and the time of the build: a later build contains newer packages."""
         return f"{self.key}-{self.archive.stat().st_mtime_ns}"
 
 
@@ -40,16 +40,16 @@ def in_cache(cache: Path) -> Base:
     return Base(key, cache / f"{SUITE}-{key}.tar", cache / f"{SUITE}-{key}.list")
 
 
-def make(wanted: Base) -> None:
-    """Make it anew; nobody sees half of it."""
-    unfinished = wanted.archive.with_suffix(".new.tar")
+def build(base: Base) -> None:
+    """Build the base and replace the cached one atomically."""
+    unfinished = base.archive.with_suffix(".new.tar")
     command = ["mmdebstrap", "--quiet", "--mode=root", "--variant=apt", "--format=tar"]
-    command += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
-    command += [f"--customize-hook=copy-out /etc/apt/sources.list {wanted.sources.parent}"]
+    command += [f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED]
+    command += [f"--customize-hook=copy-out /etc/apt/sources.list {base.sources.parent}"]
     command += [f'--customize-hook=cd "$1" && rm -rf {REMOVED}']
     command += [SUITE, str(unfinished), *debian_sources(SUITE)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"can't make a base of Debian {SUITE}:\n{done.stdout[-4000:]}")
-    (wanted.sources.parent / "sources.list").rename(wanted.sources)
-    unfinished.rename(wanted.archive)
+        raise RuntimeError(f"can't build a base from Debian {SUITE}:\n{done.stdout[-4000:]}")
+    (base.sources.parent / "sources.list").rename(base.sources)
+    unfinished.rename(base.archive)

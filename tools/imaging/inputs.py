@@ -1,7 +1,7 @@
-"""What an image is made from, and what it is called.
+"""What an image is built from, and its name.
 
 In:   the tree.
-Out:  a hash of all that a build reads; the names that the chart gives to the images by default.
+Out:  a hash of everything that a build reads; the default image names of the chart.
 """
 
 import hashlib
@@ -10,17 +10,17 @@ from pathlib import Path
 import yaml
 
 READ = ("LICENSE", "README.md", "pyproject.toml", "requirements", "ghost", "src", "images", ".containerignore")
-"""What .containerignore lets through, and the recipe itself."""
-NOT_READ = ("target", "__pycache__")
+"""What .containerignore admits, and the Containerfile itself."""
+IGNORED = ("target", "__pycache__")
 
 
 def digest(root: Path, *more: str) -> str:
-    """Return a hash of the files that a build reads, and of ``more`` that decides what comes out."""
+    """Return a hash of the files that a build reads and of ``more`` inputs."""
     hashed = hashlib.sha256("\0".join(more).encode())
     for part in READ:
         top = root / part
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
-            if path.is_file() and path.suffix != ".so" and not set(path.relative_to(root).parts) & set(NOT_READ):
+            if path.is_file() and path.suffix != ".so" and not set(path.relative_to(root).parts) & set(IGNORED):
                 hashed.update(f"{path.relative_to(root)}\0{path.stat().st_mode:o}\0".encode() + path.read_bytes())
     return hashed.hexdigest()
 
@@ -30,7 +30,7 @@ def version(root: Path) -> str:
 
 
 def default_name(root: Path, image: str) -> str:
-    """Return the name and tag by which the chart, unless told otherwise, asks for an image."""
+    """Return the name and tag of an image under the chart's default values."""
     described = _chart(root, "values.yaml")["images"][image]
     return f"{described['repository']}:{described['tag'] or version(root)}"
 

@@ -1,8 +1,8 @@
 """How this machine reaches its package registries, as files for a build to mount.
 
 In:   the configuration of apt, pip and cargo on this machine, and its CA bundle.
-Out:  sources of another Debian release; a directory of secrets. A build sees them while it runs
-      a step; they get neither into an image nor into the tree.
+Out:  package sources of another Debian release; a directory of secrets. A build step sees them while
+      it runs; they enter neither an image nor the tree.
 """
 
 import os
@@ -12,20 +12,20 @@ import sys
 from pathlib import Path
 
 PIP_OPTIONS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "retries")
-"""What a machine may have to say about an index; the rest (directories, caches) means nothing in a build."""
+"""Options about the package index; a build ignores the others (directories, caches)."""
 CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def debian_sources(suite: str) -> list[str]:
-    """Return the lines of this machine's sources of Debian, for ``suite``; none where it has no such sources."""
-    asked = [
+    """Return this machine's package sources for Debian, rewritten for ``suite``; empty if it has none."""
+    command = [
         "apt-get",
         "indextargets",
         "--format",
         "$(ORIGIN)|$(REPO_URI)|$(CODENAME)|$(RELEASE)",
         "Created-By: Packages",
     ]
-    found = subprocess.run(asked, capture_output=True, text=True, check=False)
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = []
     for target in found.stdout.splitlines():
         origin, uri, codename, release = target.split("|")
@@ -36,7 +36,7 @@ def debian_sources(suite: str) -> list[str]:
 
 
 def write_secrets(directory: Path, apt_sources: Path) -> dict[str, Path]:
-    """Write what the Containerfile asks for under these names, where this machine has it."""
+    """Write the secrets that the Containerfile mounts; omit those that this machine does not have."""
     secrets = {"apt": apt_sources, "pip": directory / "pip.conf"}
     secrets["pip"].write_text(_pip_configuration())
     if (bundle := ssl.get_default_verify_paths().cafile or CA_BUNDLE) and Path(bundle).is_file():
@@ -48,12 +48,12 @@ def write_secrets(directory: Path, apt_sources: Path) -> dict[str, Path]:
 
 
 def _pip_configuration() -> str:
-    """Return a pip.conf that says what this machine's files and variables say together."""
+    """Return a pip.conf that combines this machine's configuration files and environment variables."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
-    told = {}
+    options = {}
     for line in listed.stdout.splitlines():
         name, _, value = line.partition("=")
         option = name.rpartition(".")[2].replace("default-", "")
         if option in PIP_OPTIONS:
-            told[option] = value.strip("'\"")
-    return "\n".join(["[global]", f"cert = {CA_BUNDLE}", *(f"{name} = {value}" for name, value in told.items()), ""])
+            options[option] = value.strip("'\"")
+    return "\n".join(["[global]", f"cert = {CA_BUNDLE}", *(f"{name} = {value}" for name, value in options.items()), ""])

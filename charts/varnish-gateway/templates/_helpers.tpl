@@ -10,7 +10,7 @@
 {{ .Values.serviceAccount.name | default (include "varnish-gateway.name" .) }}
 {{- end }}
 
-{{- /* As varnish_gateway.operator names it: one Lease for each class. */}}
+{{- /* The operator uses one Lease per class and derives the same name. */}}
 {{- define "varnish-gateway.lease" -}}
 varnish-gateway-operator-{{ .Values.gatewayClass.name }}
 {{- end }}
@@ -37,13 +37,13 @@ app.kubernetes.io/name: varnish-gateway-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* What no schema can say. */}}
+{{- /* Rules that values.schema.json can't express. */}}
 {{- define "varnish-gateway.check" -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) -}}
-{{- fail "replicas: more than one operator needs leaderElection.enabled, or they all write" -}}
+{{- fail "replicas: more than one replica needs leaderElection.enabled; without it all of them write" -}}
 {{- end -}}
 {{- if and .Values.gatewayClass.parameters (not .Values.gatewayClass.create) -}}
-{{- fail "gatewayClass.parameters: they are for the class that this chart makes; set gatewayClass.create or leave them out" -}}
+{{- fail "gatewayClass.parameters: these apply to the class that this chart creates; set gatewayClass.create or remove them" -}}
 {{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.service.enabled) -}}
 {{- fail "metrics.serviceMonitor.enabled: a ServiceMonitor needs metrics.service.enabled" -}}

@@ -1,4 +1,4 @@
-"""The tool that writes schemas."""
+"""tools/fetch_schemas.py writes the schemas of file mode."""
 
 import importlib.util
 import json
@@ -46,7 +46,7 @@ CRD = {
 }
 
 
-def test_descriptions_and_status_go_and_properties_of_that_name_stay(tool):
+def test_compact_removes_descriptions_and_status_but_keeps_properties_of_that_name(tool):
     assert tool.compact(CRD) == {
         "group": "example.com",
         "kind": "Thing",
@@ -63,15 +63,15 @@ def test_descriptions_and_status_go_and_properties_of_that_name_stay(tool):
     }
 
 
-def test_it_is_written_once(tool, monkeypatch):
+def test_unchanged_sources_are_not_downloaded_again(tool, monkeypatch):
     assert tool.main() == 0
     assert json.loads((tool.TARGET / "httproute.json").read_text())["kind"] == "HTTPRoute"
     monkeypatch.setattr(tool, "gateway_api", None)
-    assert tool.main() == 0, "and not looked for again"
+    assert tool.main() == 0, "it does not download again"
 
 
-def test_another_checksum_is_refused(tool, monkeypatch, capsys):
+def test_wrong_checksum_fails_and_writes_nothing(tool, monkeypatch, capsys):
     monkeypatch.setattr(tool, "CHECKSUM", "h1:other")
     assert tool.main() == 1
-    assert "h1:other was expected" in capsys.readouterr().err
+    assert "expected h1:other" in capsys.readouterr().err
     assert not tool.TARGET.exists()

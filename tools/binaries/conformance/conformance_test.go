@@ -1,4 +1,4 @@
-// The official conformance suite as a program, and a list of its tests for whoever runs it.
+// The official conformance suite as a program, and a list of its tests for the caller.
 package conformance
 
 import (
