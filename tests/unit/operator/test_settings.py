@@ -1,4 +1,4 @@
-"""What an operator is told by its environment."""
+"""Settings of the operator, from its environment."""
 
 import pytest
 

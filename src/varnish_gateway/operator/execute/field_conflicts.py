@@ -2,7 +2,7 @@
 
 In:   a manifest, and the fields in conflict, as the API server writes them:
       ``.spec.replicas``, ``.spec.ports[port=80,protocol="TCP"].nodePort``.
-Out:  the manifest without them, and a record that tells when their managers hold other fields.
+Out:  the manifest without them, and a record to detect when their managers hold other fields.
 Pure.
 """
 

@@ -166,8 +166,8 @@ def test_listener_set_that_waits_for_its_gateway_has_no_fault():
     waiting = Condition("Programmed", "False", "ParentNotProgrammed", "no address yet", 1)
     status = ListenerSetStatus((accepted(), waiting), ())
     assert faults(applied_status(status, b"null", NOW)) == []
-    refused = ListenerSetStatus((Condition("Accepted", "False", "NotAllowed", "no", 1),), ())
-    assert [one["reason"] for one in faults(applied_status(refused, b"null", NOW))] == ["NotAllowed"]
+    rejected = ListenerSetStatus((Condition("Accepted", "False", "NotAllowed", "no", 1),), ())
+    assert [one["reason"] for one in faults(applied_status(rejected, b"null", NOW))] == ["NotAllowed"]
 
 
 @pytest.mark.parametrize(
