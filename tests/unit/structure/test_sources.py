@@ -13,7 +13,6 @@ from support.source_tree import ROOT, files, functions, public_classes, repeated
 
 MODULES_PER_FOLDER = 15
 LARGE_FOLDERS: dict[str, str] = {
-    "ghost/ghost-core/tests/core": "one module of tests for each module of the crate",
     "src/varnish_gateway/translate/gateway": "one module per rule of Gateways and listeners, by its Gateway API name",
     "ghost/vmod-ghost/src": "being split into varnish/, config/, request/ and fetch/",
 }
