@@ -17,9 +17,10 @@ from msgspec import Struct, structs
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem, summary
 from varnish_gateway.translate.route.backends import resolve
-from varnish_gateway.translate.route.filters.filters import translate_backend_filters, translate_filters
+from varnish_gateway.translate.route.filters.rule_filters import translate_backend_filters, translate_filters
 from varnish_gateway.translate.route.matches import translate_matches
-from varnish_gateway.translate.route.timing import translate_timing
+from varnish_gateway.translate.route.retries import translate_retry
+from varnish_gateway.translate.route.timeouts import translate_timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,10 +66,12 @@ def _rule(
 ) -> tuple[wire.Rule, Problem | None]:
     filters = translate_filters(rule.filters, matches)
     targets = backends.of(rule, matches)
-    timing = translate_timing(rule)
-    problems = [*faults, *filters.problems, *timing.problems, *_unsupported(rule), *backends.problems]
+    problems = [*faults, *filters.problems]
+    timeouts, retry = translate_timeouts(rule.timeouts, problems), translate_retry(rule.retry, problems)
+    problems += [*_unsupported(rule), *backends.problems]
     if filters.redirect is not None and rule.backend_refs:
-        problems.append(Problem("IncompatibleFilters", "RequestRedirect can't be combined with backendRefs"))
+        message = "RequestRedirect can't be combined with backendRefs; remove one of them"
+        problems.append(Problem("IncompatibleFilters", message))
     if problems:
         return wire.Rule(name=rule.name, matches=matches, status=500), summary(problems)
     nothing = filters.redirect is None and not targets
@@ -79,8 +82,8 @@ def _rule(
         redirect=filters.redirect,
         status=500 if nothing else None,
         backends=targets,
-        timeouts=timing.timeouts,
-        retry=timing.retry,
+        timeouts=timeouts,
+        retry=retry,
         cors=filters.cors,
     )
     return served, None

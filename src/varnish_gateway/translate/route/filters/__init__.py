@@ -1,0 +1,1 @@
+"""The filters of HTTPRoute, one file each; rule_filters.py combines them."""

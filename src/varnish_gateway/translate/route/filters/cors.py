@@ -21,10 +21,10 @@ _LAST_PORT = 65535
 
 
 def translate_cors(cors: Cors, problems: list[Problem]) -> wire.Cors:
-    """Return who may read what."""
+    """Return the filter, and add its problems."""
     origins = tuple(origin.lower() for origin in cors.allow_origins)
     problems.extend(
-        _unsupported(f"the origin {origin} is not of the form https://host or https://host:port")
+        _unsupported(f"the origin {origin} is not of the form https://host or https://host:port; correct it")
         for origin in origins
         if origin != "*" and not _is_origin(origin)
     )
@@ -34,7 +34,7 @@ def translate_cors(cors: Cors, problems: list[Problem]) -> wire.Cors:
         "exposeHeaders": cors.expose_headers,
     }
     problems.extend(
-        _unsupported(f"{field} of the filter CORS has {name!r}, which is no name")
+        _unsupported(f"{field} of the filter CORS has {name!r}, which is no name; correct it")
         for field, names in lists.items()
         for name in names
         if not _TOKEN.fullmatch(name)
