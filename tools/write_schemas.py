@@ -14,7 +14,7 @@ DOCUMENTS = {
     "fresh": wire.Fresh,
     "endpoints": wire.Endpoints,
     "manifest": wire.Manifest,
-    "tls": wire.Tls,
+    "tls": wire.TlsDocument,
 }
 
 

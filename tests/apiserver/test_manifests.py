@@ -13,6 +13,7 @@ import pytest
 from cluster.apiserver.server import Cluster, Refused
 from support.builders.golden_manifests import INSTALLATION, documents, shape_of
 from varnish_gateway import api, ir
+from varnish_gateway.api.varnish import ServiceParameters
 from varnish_gateway.decoding import decode
 from varnish_gateway.emit import manifests
 from varnish_gateway.emit.manifests import GatewayShape, Installation, covers
@@ -115,7 +116,7 @@ async def test_what_others_add_is_left_alone(cluster: Cluster, client: Client, n
 
 async def test_what_is_not_asked_for_any_more_goes(cluster: Cluster, client: Client, namespace: str) -> None:
     full = shape_in(cluster, namespace, EVERYTHING)
-    bare = msgspec.structs.replace(full, parameters=ir.Parameters(service=ir.ServiceParameters(type="ClusterIP")))
+    bare = msgspec.structs.replace(full, parameters=ir.Parameters(service=ServiceParameters(type="ClusterIP")))
     live = {}
     for shape in (full, bare):
         wanted = manifests.objects(shape, INSTALLATION)

@@ -252,7 +252,7 @@ def clients(harness: OperatorHarness) -> bytes | None:
     data = sealed(harness)
     if "tls.json" not in data:
         return None
-    port = msgspec.json.decode(data["tls.json"], type=wire.Tls).ports[0]
+    port = msgspec.json.decode(data["tls.json"], type=wire.TlsDocument).ports[0]
     return data[port.clients.file] if port.clients else None
 
 

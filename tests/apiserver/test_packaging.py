@@ -13,9 +13,10 @@ import yaml
 
 from cluster.apiserver.processes import BIN
 from cluster.apiserver.server import Cluster, Document, Refused
+from varnish_gateway.api.varnish import Logging
 from varnish_gateway.emit.manifests.objects import objects
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
-from varnish_gateway.ir import Logging, Parameters
+from varnish_gateway.ir import Parameters
 
 ROOT = Path(__file__).parents[2]
 CHART, DEPLOY = ROOT / "charts" / "varnish-gateway", ROOT / "deploy"

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from support.builders.worlds import CONCRETE, Changes, options, worlds
 from varnish_gateway import api, ir
-from varnish_gateway.api.gateway_networking import Listener, ObjectReference, RouteNamespaces
+from varnish_gateway.api.gateway_networking import ListenerSpec, ObjectReference, RouteNamespaces
 from varnish_gateway.translate import Translator
 from varnish_gateway.translate.gateway.listeners import validate
 from varnish_gateway.translate.options import RESERVED_PORTS
@@ -185,7 +185,7 @@ def test_no_route_is_served_where_it_is_not_allowed(world: Changes, given_option
                 assert attachment.listener in {listener.name for listener in gateway.listeners}
 
 
-def owner_of(world: Changes, gateway: api.Key, listener: str) -> tuple[Owner, Listener]:
+def owner_of(world: Changes, gateway: api.Key, listener: str) -> tuple[Owner, ListenerSpec]:
     *of_set, name = listener.split("/")
     owner = world[api.Key("ListenerSet", *of_set)] if of_set else world[gateway]
     return owner, next(each for each in owner.spec.listeners if each.name == name)

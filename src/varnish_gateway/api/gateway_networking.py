@@ -66,7 +66,7 @@ class ListenerTls(Read, frozen=True):
     options: dict[str, str] = field(default_factory=dict)
 
 
-class Listener(Read, frozen=True):
+class ListenerSpec(Read, frozen=True):
     name: str
     port: int
     protocol: str
@@ -124,7 +124,7 @@ class GatewayTls(Read, frozen=True):
 
 class GatewaySpec(Read, frozen=True):
     gateway_class_name: str
-    listeners: tuple[Listener, ...] = ()
+    listeners: tuple[ListenerSpec, ...] = ()
     allowed_listeners: AllowedListeners = AllowedListeners()
     addresses: tuple[GatewayAddress, ...] = ()
     infrastructure: Infrastructure | None = None
@@ -148,7 +148,7 @@ class ParentGateway(Read, frozen=True):
 
 class ListenerSetSpec(Read, frozen=True):
     parent_ref: ParentGateway
-    listeners: tuple[Listener, ...] = ()
+    listeners: tuple[ListenerSpec, ...] = ()
 
 
 class ListenerSet(Object, frozen=True):
@@ -176,12 +176,12 @@ class ParentReference(Read, frozen=True):
     port: int | None = None
 
 
-class PathMatch(Read, frozen=True):
+class HTTPPathMatch(Read, frozen=True):
     type: str = "PathPrefix"
     value: str = "/"
 
 
-class ValueMatch(Read, frozen=True):
+class HTTPValueMatch(Read, frozen=True):
     """A header or a query parameter."""
 
     name: str
@@ -190,24 +190,24 @@ class ValueMatch(Read, frozen=True):
 
 
 class RouteMatch(Read, frozen=True):
-    path: PathMatch = PathMatch()
-    headers: tuple[ValueMatch, ...] = ()
-    query_params: tuple[ValueMatch, ...] = ()
+    path: HTTPPathMatch = HTTPPathMatch()
+    headers: tuple[HTTPValueMatch, ...] = ()
+    query_params: tuple[HTTPValueMatch, ...] = ()
     method: str | None = None
 
 
-class Header(Read, frozen=True):
+class HTTPHeader(Read, frozen=True):
     name: str
     value: str
 
 
 class HeaderFilter(Read, frozen=True):
-    set: tuple[Header, ...] = ()
-    add: tuple[Header, ...] = ()
+    set: tuple[HTTPHeader, ...] = ()
+    add: tuple[HTTPHeader, ...] = ()
     remove: tuple[str, ...] = ()
 
 
-class PathModifier(Read, frozen=True):
+class HTTPPathModifier(Read, frozen=True):
     type: str
     replace_full_path: str | None = None
     replace_prefix_match: str | None = None
@@ -216,17 +216,17 @@ class PathModifier(Read, frozen=True):
 class RequestRedirect(Read, frozen=True):
     scheme: str | None = None
     hostname: str | None = None
-    path: PathModifier | None = None
+    path: HTTPPathModifier | None = None
     port: int | None = None
     status_code: int = 302
 
 
 class UrlRewrite(Read, frozen=True):
     hostname: str | None = None
-    path: PathModifier | None = None
+    path: HTTPPathModifier | None = None
 
 
-class Cors(Read, frozen=True):
+class HTTPCORSFilter(Read, frozen=True):
     allow_origins: tuple[str, ...] = ()
     allow_methods: tuple[str, ...] = ()
     allow_headers: tuple[str, ...] = ()
@@ -243,7 +243,7 @@ class RouteFilter(Read, frozen=True):
     response_header_modifier: HeaderFilter | None = None
     request_redirect: RequestRedirect | None = None
     url_rewrite: UrlRewrite | None = None
-    cors: Cors | None = None
+    cors: HTTPCORSFilter | None = None
 
 
 class BackendRef(Read, frozen=True):
@@ -256,14 +256,14 @@ class BackendRef(Read, frozen=True):
     filters: tuple[RouteFilter, ...] = ()
 
 
-class Timeouts(Read, frozen=True):
+class HTTPRouteTimeouts(Read, frozen=True):
     """Durations as GEP-2257 writes them."""
 
     request: str | None = None
     backend_request: str | None = None
 
 
-class Retry(Read, frozen=True):
+class HTTPRouteRetry(Read, frozen=True):
     codes: tuple[int, ...] = ()
     attempts: int | None = None
     backoff: str | None = None
@@ -274,8 +274,8 @@ class RouteRule(Read, frozen=True):
     matches: tuple[RouteMatch, ...] = ()
     filters: tuple[RouteFilter, ...] = ()
     backend_refs: tuple[BackendRef, ...] = ()
-    timeouts: Timeouts | None = None
-    retry: Retry | None = None
+    timeouts: HTTPRouteTimeouts | None = None
+    retry: HTTPRouteRetry | None = None
     session_persistence: dict[str, Any] | None = None
 
 

@@ -15,20 +15,22 @@ class ConfigMapRef(Read, frozen=True):
     key: str = "user.vcl"
 
 
-class Logging(Read, frozen=True):
+class Logging(Read, frozen=True, omit_defaults=True):
+    """The access log. Without an image of its own it runs in the gateway's."""
+
     mode: str = "varnishlog"
     format: str = ""
     extra_args: tuple[str, ...] = ()
     image: str = ""
 
 
-class Autoscaling(Read, frozen=True):
+class Autoscaling(Read, frozen=True, omit_defaults=True):
     max_replicas: int
     min_replicas: int = 1
-    target_cpu_utilization: int = field(default=80, name="targetCPUUtilizationPercentage")
+    target_cpu_utilization: int = field(default=80, name="targetCPUUtilizationPercentage")  # of the requested CPU
 
 
-class ServiceParameters(Read, frozen=True):
+class ServiceParameters(Read, frozen=True, omit_defaults=True):
     type: str = "LoadBalancer"
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
@@ -37,13 +39,15 @@ class ServiceParameters(Read, frozen=True):
     external_traffic_policy: str = ""
 
 
-class ParametersSpec(Read, frozen=True):
-    """Pod-shaped parts stay as they came: they are copied into a Deployment, not understood."""
+class Parameters(Read, frozen=True, omit_defaults=True):
+    """What a class configures about its Gateways, but for user VCL.
+
+    The parts that describe pods are copied into a Deployment as they are, not interpreted.
+    """
 
     image: str = ""
     replicas: int | None = None
     autoscaling: Autoscaling | None = None
-    user_vcl_config_map_ref: ConfigMapRef | None = field(default=None, name="userVCLConfigMapRef")
     varnishd_extra_args: tuple[str, ...] = ()
     logging: Logging | None = None
     extra_volumes: tuple[dict[str, Any], ...] = ()
@@ -58,6 +62,16 @@ class ParametersSpec(Read, frozen=True):
     node_selector: dict[str, str] = field(default_factory=dict)
     pod_annotations: dict[str, str] = field(default_factory=dict)
     priority_class_name: str = ""
+
+
+class ParametersSpec(Parameters, frozen=True):
+    """User VCL is apart from the rest: it changes without any change of a pod."""
+
+    user_vcl_config_map_ref: ConfigMapRef | None = field(default=None, name="userVCLConfigMapRef")
+
+    def without_user_vcl(self) -> Parameters:
+        """Return the rest."""
+        return Parameters(**{name: getattr(self, name) for name in Parameters.__struct_fields__})
 
 
 class GatewayClassParameters(Object, frozen=True):

@@ -13,7 +13,7 @@ from varnish_gateway.ir import Tls, wire
 
 def encode_tls(tls: Tls) -> bytes:
     """Return tls.json."""
-    return msgspec.json.encode(wire.Tls(version=2, ports=tls.ports))
+    return msgspec.json.encode(wire.TlsDocument(version=2, ports=tls.ports))
 
 
 def tls_hash(tls: Tls) -> str:

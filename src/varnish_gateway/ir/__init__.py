@@ -1,10 +1,9 @@
 """What translation makes; data only."""
 
+from varnish_gateway.api.varnish import Parameters
 from varnish_gateway.ir.delta import Delta, GatewayDelta, UserVcl, UserVclUnavailable
 from varnish_gateway.ir.gateway_state import GatewayState
-from varnish_gateway.ir.parameters import Autoscaling, Logging, Parameters, ServiceParameters
 from varnish_gateway.ir.status import (
-    Address,
     Condition,
     GatewayClassStatus,
     GatewayStatus,
@@ -15,12 +14,11 @@ from varnish_gateway.ir.status import (
     RouteKind,
     RouteStatus,
     Status,
+    StatusAddress,
 )
 from varnish_gateway.ir.tls import Tls
 
 __all__ = [
-    "Address",
-    "Autoscaling",
     "Condition",
     "Delta",
     "GatewayClassStatus",
@@ -29,14 +27,13 @@ __all__ = [
     "GatewayStatus",
     "ListenerSetStatus",
     "ListenerStatus",
-    "Logging",
     "Parameters",
     "ParentRef",
     "ParentStatus",
     "RouteKind",
     "RouteStatus",
-    "ServiceParameters",
     "Status",
+    "StatusAddress",
     "Tls",
     "UserVcl",
     "UserVclUnavailable",

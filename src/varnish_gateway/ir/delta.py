@@ -3,8 +3,8 @@
 from msgspec import UNSET, Struct, UnsetType, field
 
 from varnish_gateway.api import Key
+from varnish_gateway.api.varnish import Parameters
 from varnish_gateway.ir import wire
-from varnish_gateway.ir.parameters import Parameters
 from varnish_gateway.ir.status import Status
 from varnish_gateway.ir.tls import Tls
 

@@ -3,9 +3,9 @@
 from msgspec import UNSET, Struct, UnsetType, field
 
 from varnish_gateway.api import Key
+from varnish_gateway.api.varnish import Parameters
 from varnish_gateway.ir import wire
 from varnish_gateway.ir.delta import GatewayDelta, UserVcl, UserVclUnavailable
-from varnish_gateway.ir.parameters import Parameters
 from varnish_gateway.ir.tls import Tls
 
 

@@ -37,7 +37,7 @@ class ListenerStatus(Stated, frozen=True):
     conditions: tuple[Condition, ...]
 
 
-class Address(Stated, frozen=True):
+class StatusAddress(Stated, frozen=True):
     type: Literal["IPAddress", "Hostname"]
     value: str
 
@@ -45,7 +45,7 @@ class Address(Stated, frozen=True):
 class GatewayStatus(Stated, frozen=True):
     """Without ListenerSets nothing is said of them: CRDs of older versions don't have the field."""
 
-    addresses: tuple[Address, ...]
+    addresses: tuple[StatusAddress, ...]
     conditions: tuple[Condition, ...]
     listeners: tuple[ListenerStatus, ...]
     attached_listener_sets: int | UnsetType = UNSET

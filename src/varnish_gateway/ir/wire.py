@@ -7,7 +7,7 @@ Six documents, each JSON:
 - ``Fresh``: ``fresh.json``, which has the newest changes of shards beside that index.
 - ``Endpoints``: one shard of pools, each with the addresses that serve it.
 - ``Manifest``: ``ghost.json``, which names the shard files that are in force.
-- ``Tls``: ``tls.json``, which names the certificates that TLS is terminated with.
+- ``TlsDocument``: ``tls.json``, which names the certificates that TLS is terminated with.
 
 This module is the only definition. ``docs/reference/schema/*.json`` is generated from it, and the
 Rust side decodes every golden file with unknown fields denied. Absent means default;
@@ -287,7 +287,7 @@ class TlsPort(Wire, frozen=True):
     clients: ClientValidation | None = None
 
 
-class Tls(Wire, frozen=True):
+class TlsDocument(Wire, frozen=True):
     """tls.json: files beside it, named by content, so an unchanged name is unchanged content."""
 
     version: Literal[2]

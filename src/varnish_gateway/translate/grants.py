@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import GROUP
-from varnish_gateway.translate.incremental.index import Index
+from varnish_gateway.translate.incremental.index import OwnerIndex
 
 if TYPE_CHECKING:
     from varnish_gateway.translate.incremental.view import View
@@ -24,9 +24,9 @@ class Referrer(NamedTuple):
     namespace: str
 
 
-def index() -> Index:
+def index() -> OwnerIndex:
     """Return an index of ReferenceGrants by namespace."""
-    return Index(api.ReferenceGrant.kind, lambda grant: _namespace(grant.metadata.namespace))
+    return OwnerIndex(api.ReferenceGrant.kind, lambda grant: _namespace(grant.metadata.namespace))
 
 
 def granted(referrer: Referrer, target: Key, view: View) -> bool:

@@ -11,7 +11,7 @@ from varnish_gateway.ir.reserved import RESERVED_PORTS
 CONTROLLER = "varnish-software.com/gateway"
 
 
-class Settings(TypedDict, total=False):
+class OptionFields(TypedDict, total=False):
     """Options as keyword arguments."""
 
     controller: str

@@ -25,9 +25,9 @@ from varnish_gateway.translate.gateway import (
 from varnish_gateway.translate.gateway.listener_set_index import ListenerSetIndex
 from varnish_gateway.translate.incremental.dependency import Derived
 from varnish_gateway.translate.incremental.memo import Memo
-from varnish_gateway.translate.incremental.store import Store
+from varnish_gateway.translate.incremental.store import ObjectStore
 from varnish_gateway.translate.incremental.tallies import NONE
-from varnish_gateway.translate.options import Options, Settings
+from varnish_gateway.translate.options import OptionFields, Options
 from varnish_gateway.translate.route import http_route
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Translator:
     ``listener_sets`` is the index of ListenerSets by Gateway, as of the last update.
     """
 
-    def __init__(self, layers: Sequence[Layer[Any]] = LAYERS, **settings: Unpack[Settings]) -> None:
+    def __init__(self, layers: Sequence[Layer[Any]] = LAYERS, **settings: Unpack[OptionFields]) -> None:
         options = Options(**settings)
         self.listener_sets = ListenerSetIndex()
         self._store = new_store(self.listener_sets)
@@ -83,15 +83,15 @@ class Translator:
         return delta
 
 
-def new_store(sets: ListenerSetIndex) -> Store:
+def new_store(sets: ListenerSetIndex) -> ObjectStore:
     """Return a store with an index of every kind that is looked up by its owner."""
-    return Store(grants.index(), gateway_class.index(), sets)
+    return ObjectStore(grants.index(), gateway_class.index(), sets)
 
 
 class _RunningLayer(Generic[T]):
     """A layer with its values."""
 
-    def __init__(self, layer: Layer[T], options: Options, store: Store) -> None:
+    def __init__(self, layer: Layer[T], options: Options, store: ObjectStore) -> None:
         compute = layer.compute
         self._layer = layer
         self._store = store

@@ -4,7 +4,7 @@ from support import certificates
 from varnish_gateway import api
 from varnish_gateway.decoding import decode
 from varnish_gateway.translate.gateway.listener_set_index import ListenerSetIndex
-from varnish_gateway.translate.incremental.store import Store
+from varnish_gateway.translate.incremental.store import ObjectStore
 from varnish_gateway.translate.incremental.view import View
 from varnish_gateway.translate.translator import new_store
 
@@ -92,7 +92,7 @@ def keyed(*objects: api.Object) -> dict[api.Key, api.Object]:
     return {api.key_of(each): each for each in objects}
 
 
-def store_of(*objects: api.Object) -> Store:
+def store_of(*objects: api.Object) -> ObjectStore:
     store = new_store(ListenerSetIndex())
     for key, each in keyed(*objects).items():
         store.put(key, each)

@@ -5,7 +5,7 @@ from typing import Any
 from support.builders.objects import VARNISH_API, obj, view_of
 from varnish_gateway.emit.manifests import GatewayShape, Installation
 from varnish_gateway.ir import Parameters, wire
-from varnish_gateway.translate.gateway.parameters import read
+from varnish_gateway.translate.gateway.parameters import validate_parameters
 
 INSTALLATION = Installation(image="example.com/gateway:1")
 LISTENER = wire.Listener(name="http", socket="http-80", port=80)
@@ -13,7 +13,7 @@ LISTENER = wire.Listener(name="http", socket="http-80", port=80)
 
 def parameters(**spec: Any) -> Parameters:
     """Return what GatewayClassParameters with this spec come to."""
-    configured = read(
+    configured = validate_parameters(
         obj("GatewayClassParameters", "p", group=VARNISH_API, spec=spec),
         view_of(obj("ConfigMap", "vcl", "shop", group="", data={"user.vcl": "text"})),
     )

@@ -37,7 +37,7 @@ def certificate_names(harness: OperatorHarness, name: str = "gw") -> dict[int, l
     data = sealed(harness, name)
     if "tls.json" not in data:
         return {}
-    tls = msgspec.json.decode(data.pop("tls.json"), type=wire.Tls)
+    tls = msgspec.json.decode(data.pop("tls.json"), type=wire.TlsDocument)
     named = {one.file for port in tls.ports for one in port.certificates}
     assert named | {port.clients.file for port in tls.ports if port.clients} == data.keys()
     return {port.port: [one.names[:1] for one in port.certificates] for port in tls.ports}

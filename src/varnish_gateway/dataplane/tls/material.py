@@ -19,7 +19,7 @@ _NAMED_BY_CONTENT = re.compile(r"([0-9a-f]{16})(\.ca)?\.pem")
 
 def read_ports(content: bytes, source: str) -> tuple[wire.TlsPort, ...]:
     """Decode tls.json."""
-    ports = read_json(content, wire.Tls, f"{source}, {TLS_JSON}").ports
+    ports = read_json(content, wire.TlsDocument, f"{source}, {TLS_JSON}").ports
     for name in file_names(ports):
         if not _FILE.fullmatch(name):
             raise errors.BadDocument(f"{source}, {TLS_JSON}: {name!r} is not the name of a file beside it")

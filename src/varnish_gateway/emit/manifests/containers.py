@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from varnish_gateway.api.varnish import Logging
 from varnish_gateway.emit import names
 from varnish_gateway.emit.listen import varnish_listen
 from varnish_gateway.emit.manifests.infra import image
 from varnish_gateway.emit.manifests.metadata import Manifest
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
-from varnish_gateway.ir import Logging, pod
+from varnish_gateway.ir import pod
 from varnish_gateway.ir.reserved import HEALTH_PORT
 
 RESOURCES = {"requests": {"cpu": "100m", "memory": "512Mi"}}

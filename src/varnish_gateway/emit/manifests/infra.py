@@ -1,12 +1,19 @@
-"""The infrastructure hash: inputs that pods read only at their start, as an annotation of the pod template.
+"""The infrastructure hash: whether pods run with what varnishd reads at its start.
 
-A change of the hash replaces the pods. So does a change of any other field of the template.
+The hash is an annotation of the pod template. It covers the image, varnishd's arguments, the
+access log, the sockets and what a class adds to pods: everything that can't change while a pod
+runs. It is not the only reason for new pods. Kubernetes replaces pods on any change of the
+template: resources, placement, labels and annotations of the Gateway and its class, the log level
+of the operator, and whatever a new version of the operator writes there.
+
+The hash must not change between versions without a reason: it would replace every pod.
 """
 
 from hashlib import sha256
 
 import msgspec
 
+from varnish_gateway.api.varnish import Logging
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
 
 
@@ -21,7 +28,7 @@ def infra_hash(shape: GatewayShape, installation: Installation) -> str:
     inputs = {
         "image": image(shape, installation),
         "varnishdExtraArgs": parameters.varnishd_extra_args,
-        "logging": parameters.logging,
+        "logging": _changed_fields(parameters.logging) if parameters.logging else None,
         "imagePullSecrets": installation.image_pull_secrets,
         "sockets": sorted({listener.socket for listener in shape.listeners}),
         "extraVolumes": parameters.extra_volumes,
@@ -30,3 +37,10 @@ def infra_hash(shape: GatewayShape, installation: Installation) -> str:
         "backendTLS": False,
     }
     return sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()
+
+
+def _changed_fields(logging: Logging) -> dict[str, object]:
+    """Return the fields that differ from their defaults."""
+    default = Logging()
+    fields = {name: getattr(logging, name) for name in Logging.__struct_fields__}
+    return {name: value for name, value in fields.items() if value != getattr(default, name)}

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from varnish_gateway.api.varnish import Autoscaling
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests.metadata import Manifest, head
 from varnish_gateway.emit.manifests.shape import GatewayShape
-from varnish_gateway.ir import Autoscaling
 
 
 def disruption_budget(shape: GatewayShape, budget: Mapping[str, Any]) -> Manifest:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from varnish_gateway.emit.tls import NO_TLS
-from varnish_gateway.ir import Address
+from varnish_gateway.ir import StatusAddress
 
 SHOWN = 3
 """A message names this many pods and counts the others."""
@@ -44,7 +44,7 @@ class Readiness(Struct, frozen=True):
     is_serving: bool
     reason: str
     message: str = ""
-    addresses: tuple[Address, ...] = ()
+    addresses: tuple[StatusAddress, ...] = ()
 
 
 def assess(
@@ -85,7 +85,7 @@ def _serving(expected: Expected, reports: Mapping[str, PodReport | str]) -> tupl
     return "Invalid" if has_problems else "Pending", _describe(behind, len(reports))
 
 
-def service_addresses(service: Mapping[str, Any] | None) -> tuple[Address, ...]:
+def service_addresses(service: Mapping[str, Any] | None) -> tuple[StatusAddress, ...]:
     """Return where the Service can be reached: the load balancer's addresses, or the cluster's own."""
     if service is None:
         return ()
@@ -96,7 +96,7 @@ def service_addresses(service: Mapping[str, Any] | None) -> tuple[Address, ...]:
         ]
     else:
         found = [("IPAddress", ip) for ip in service.get("spec", {}).get("clusterIPs") or () if ip != "None"]
-    return tuple(Address(kind, value) for kind, value in found if value)  # type: ignore[arg-type]
+    return tuple(StatusAddress(kind, value) for kind, value in found if value)  # type: ignore[arg-type]
 
 
 def _behind(expected: Expected, report: PodReport | str) -> str:

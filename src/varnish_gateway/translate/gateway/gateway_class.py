@@ -18,7 +18,7 @@ from varnish_gateway.translate.conditions import Problem, positive
 from varnish_gateway.translate.gateway import parameters
 from varnish_gateway.translate.gateway.parameters import Configured
 from varnish_gateway.translate.incremental.dependency import Table
-from varnish_gateway.translate.incremental.index import Index
+from varnish_gateway.translate.incremental.index import OwnerIndex
 from varnish_gateway.translate.layers import Layer
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ ASSUMED = TranslatedClass(PLAIN, None)
 _EVERY_CLASS = Key(api.GatewayClass.kind, "", "*")
 
 
-def index() -> Index:
+def index() -> OwnerIndex:
     """Return an index of all GatewayClasses, for the question whether there is any."""
-    return Index(api.GatewayClass.kind, lambda _: _EVERY_CLASS)
+    return OwnerIndex(api.GatewayClass.kind, lambda _: _EVERY_CLASS)
 
 
 def class_of(gateway: api.Gateway, options: Options, view: View) -> TranslatedClass | None:
@@ -130,7 +130,7 @@ def _parameters(ref: ParametersRef, view: View, vcl_limit: int | None) -> Config
     found = view.find(api.GatewayClassParameters, "", ref.name)
     if found is None:
         return _invalid(f"GatewayClassParameters {ref.name} does not exist")
-    return parameters.read(found, view, vcl_limit=vcl_limit)
+    return parameters.validate_parameters(found, view, vcl_limit=vcl_limit)
 
 
 def _invalid(message: str) -> Configured:

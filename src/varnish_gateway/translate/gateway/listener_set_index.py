@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from varnish_gateway import api
 from varnish_gateway.api.gateway_networking import GROUP
-from varnish_gateway.translate.incremental.index import Index
+from varnish_gateway.translate.incremental.index import OwnerIndex
 from varnish_gateway.translate.precedence import precedence
 
 if TYPE_CHECKING:
     from varnish_gateway.api import Key
 
 
-class ListenerSetIndex(Index):
+class ListenerSetIndex(OwnerIndex):
     def __init__(self) -> None:
         super().__init__(api.ListenerSet.kind, parent)
 

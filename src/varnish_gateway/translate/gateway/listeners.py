@@ -22,8 +22,7 @@ from varnish_gateway.translate.listener import FAMILIES, ValidatedListener
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from varnish_gateway.api.gateway_networking import Listener as ListenerSpec
-    from varnish_gateway.api.gateway_networking import ListenerTls
+    from varnish_gateway.api.gateway_networking import ListenerSpec, ListenerTls
 
 HTTP_ROUTE = RouteGroupKind(kind="HTTPRoute")
 SERVED = ("HTTP", "HTTPS")

@@ -1,4 +1,4 @@
-"""What a GatewayClassParameters says.
+"""Validate GatewayClassParameters.
 
 In:   the object, and the view for the ConfigMap with user VCL.
 Out:  ir.Parameters and user VCL, or the first problem with them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from varnish_gateway import api, ir
 from varnish_gateway.ir.reserved import OWN_ARGUMENTS
@@ -23,34 +23,25 @@ LOGGING_MODES = ("varnishlog", "varnishlog-json", "varnishncsa")
 
 
 class Configured(Struct, frozen=True):
-    """What a class asks for. With a problem, whatever is in force stays: there are no parameters then."""
+    """What a class configures. With a problem there are no parameters: the last valid ones stay in force."""
 
     parameters: ir.Parameters | None
     user_vcl: ir.UserVcl | ir.UserVclUnavailable | None = None
     problem: Problem | None = None
 
 
-def read(parameters: api.GatewayClassParameters, view: View, *, vcl_limit: int | None = None) -> Configured:
-    """Return what the parameters ask for."""
+def validate_parameters(
+    parameters: api.GatewayClassParameters, view: View, *, vcl_limit: int | None = None
+) -> Configured:
+    """Return what the parameters configure."""
     spec = parameters.spec
     vcl = _user_vcl(spec.user_vcl_config_map_ref, view, vcl_limit) if spec.user_vcl_config_map_ref else None
-    refusal = _refused_argument(spec) or _refused_logging(spec) or _refused_scaling(spec) or pod_extras.clash(spec)
-    if refusal is None and isinstance(vcl, ir.UserVclUnavailable):
-        refusal = vcl.reason
-    if refusal is not None:
-        return Configured(None, vcl, Problem("InvalidParameters", refusal))
-    return Configured(_understood(spec), vcl)
-
-
-def _understood(spec: ParametersSpec) -> ir.Parameters:
-    """Return the parameters for those who carry them out; fields have the same names there."""
-    fields = {name: getattr(spec, name) for name in ir.Parameters.__struct_fields__}
-    fields["service"] = ir.ServiceParameters(**structs.asdict(spec.service))
-    if spec.logging is not None:
-        fields["logging"] = ir.Logging(**structs.asdict(spec.logging))
-    if spec.autoscaling is not None:
-        fields["autoscaling"] = ir.Autoscaling(**structs.asdict(spec.autoscaling))
-    return ir.Parameters(**fields)
+    problem = _invalid_argument(spec) or _invalid_logging(spec) or _invalid_scaling(spec) or pod_extras.clash(spec)
+    if problem is None and isinstance(vcl, ir.UserVclUnavailable):
+        problem = vcl.reason
+    if problem is not None:
+        return Configured(None, vcl, Problem("InvalidParameters", problem))
+    return Configured(spec.without_user_vcl(), vcl)
 
 
 def _user_vcl(ref: ConfigMapRef, view: View, limit: int | None) -> ir.UserVcl | ir.UserVclUnavailable:
@@ -70,7 +61,7 @@ def _unavailable(source: str, reason: str) -> ir.UserVclUnavailable:
     return ir.UserVclUnavailable(source, f"userVCLConfigMapRef: {reason}")
 
 
-def _refused_argument(spec: ParametersSpec) -> str | None:
+def _invalid_argument(spec: ParametersSpec) -> str | None:
     for argument in spec.varnishd_extra_args:
         if argument.startswith(OWN_ARGUMENTS):
             return f"varnishdExtraArgs: {argument[:2]} is set by the gateway itself; remove it"
@@ -79,13 +70,13 @@ def _refused_argument(spec: ParametersSpec) -> str | None:
     return None
 
 
-def _refused_logging(spec: ParametersSpec) -> str | None:
+def _invalid_logging(spec: ParametersSpec) -> str | None:
     if spec.logging is None or spec.logging.mode in LOGGING_MODES:
         return None
     return f"logging.mode: {spec.logging.mode} is not one of {', '.join(LOGGING_MODES)}"
 
 
-def _refused_scaling(spec: ParametersSpec) -> str | None:
+def _invalid_scaling(spec: ParametersSpec) -> str | None:
     if spec.autoscaling is None:
         return None
     if spec.replicas is not None:

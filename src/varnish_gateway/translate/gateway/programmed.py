@@ -15,7 +15,7 @@ from varnish_gateway.translate.conditions import clipped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from varnish_gateway.ir import Address, Condition, GatewayStatus, ListenerSetStatus, ListenerStatus
+    from varnish_gateway.ir import Condition, GatewayStatus, ListenerSetStatus, ListenerStatus, StatusAddress
 
 LISTENER_REASONS = ("Invalid", "Pending")
 """Why a listener is not programmed; the others are about a Gateway as a whole."""
@@ -27,7 +27,7 @@ def with_programmed(
     served: bool,
     message: str = "",
     reason: str = "Pending",
-    addresses: Sequence[Address] = (),
+    addresses: Sequence[StatusAddress] = (),
 ) -> GatewayStatus:
     """Return the status of a Gateway whose configuration is served, or not, as reason and message say.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from varnish_gateway.api.meta import Key, Object
 
 
-class Index:
+class OwnerIndex:
     """``owner_of`` names the owner of an object, None for an object that has none. There is one index per kind."""
 
     def __init__(self, kind: str, owner_of: Callable[[Object], Key | None]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from varnish_gateway.translate.incremental.dependency import Dependency
-    from varnish_gateway.translate.incremental.store import Store
+    from varnish_gateway.translate.incremental.store import ObjectStore
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Memo(Generic[T]):
     """Values for the objects of some kinds. ``compute`` is pure over its view; None means that there is no value."""
 
-    def __init__(self, kinds: Collection[str], store: Store, compute: Callable[[Key, View], T | None]) -> None:
+    def __init__(self, kinds: Collection[str], store: ObjectStore, compute: Callable[[Key, View], T | None]) -> None:
         self.values: dict[Key, T] = {}
         self._kinds = kinds
         self._store = store

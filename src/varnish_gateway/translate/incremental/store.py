@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from varnish_gateway.api.meta import Key, Object
     from varnish_gateway.translate.incremental.dependency import Dependency
-    from varnish_gateway.translate.incremental.index import Index
+    from varnish_gateway.translate.incremental.index import OwnerIndex
 
 
-class Store:
+class ObjectStore:
     """``tables`` has the values of each layer by its name; ``validations`` the results of ``View.validated``."""
 
-    def __init__(self, *indices: Index) -> None:
+    def __init__(self, *indices: OwnerIndex) -> None:
         self.objects: dict[Key, Object] = {}
-        self.indices: dict[str, Index] = {index.kind: index for index in indices}
+        self.indices: dict[str, OwnerIndex] = {index.kind: index for index in indices}
         self.tables: dict[str, Mapping[Key, Any]] = {}
         self.claims = Claims()
         self.tallies = Tallies()
@@ -32,7 +32,7 @@ class Store:
         self._referenced: dict[str, dict[Dependency, int]] = {}
 
     def put(self, key: Key, obj: Object | None) -> Iterable[Dependency]:
-        """Store an object, or delete it with None; return the dependencies that changed with it."""
+        """ObjectStore an object, or delete it with None; return the dependencies that changed with it."""
         if self.objects.get(key) == obj:  # only its status changed, which is not part of the object
             return ()
         self.objects.pop(key, None)

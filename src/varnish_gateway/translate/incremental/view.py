@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from varnish_gateway.translate.incremental.claims import Claim
     from varnish_gateway.translate.incremental.dependency import Dependency, Table
-    from varnish_gateway.translate.incremental.store import Store
+    from varnish_gateway.translate.incremental.store import ObjectStore
 
 ObjectT = TypeVar("ObjectT", bound=Object)
 T = TypeVar("T")
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class View:
     __slots__ = ("_store", "dependencies")
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self.dependencies: set[Dependency] = set()
 

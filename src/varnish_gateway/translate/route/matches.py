@@ -22,7 +22,7 @@ from varnish_gateway.translate.route.regexes import why_invalid
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from varnish_gateway.api.gateway_networking import PathMatch, RouteMatch, ValueMatch
+    from varnish_gateway.api.gateway_networking import HTTPPathMatch, HTTPValueMatch, RouteMatch
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"})
 # Defaults are left out of the wire format only where they are the very same object.
@@ -60,20 +60,20 @@ def _match(match: RouteMatch, problems: list[Problem]) -> wire.Match:
     )
 
 
-def _path(path: PathMatch) -> wire.PathMatch:
+def _path(path: HTTPPathMatch) -> wire.PathMatch:
     if path.type != "PathPrefix":
         return wire.PathMatch(type=_PATH_TYPES[path.type], value=path.value)
     value = path.value.rstrip("/")
     return wire.PathMatch(type="prefix", value=value) if value else ROOT
 
 
-def _beginning(path: PathMatch) -> wire.PathMatch:
+def _beginning(path: HTTPPathMatch) -> wire.PathMatch:
     """Return a regex for everything that a broken one can have been meant for."""
     literal = _LITERAL.match(path.value) if "|" not in path.value else None
     return wire.PathMatch(type="regex", value=f"{re.escape(literal[1]) if literal else ''}.*")
 
 
-def _path_problems(path: PathMatch) -> list[Problem]:
+def _path_problems(path: HTTPPathMatch) -> list[Problem]:
     if path.type not in _PATH_TYPES:
         return [_unknown("path match type", path.type)]
     if path.type == "RegularExpression" and (why := why_invalid(path.value)) is not None:
@@ -85,7 +85,7 @@ def _method_problems(method: str | None) -> list[Problem]:
     return [] if method is None or method in METHODS else [_unknown("method", method)]
 
 
-def _value_problems(what: str, values: Sequence[ValueMatch]) -> list[Problem]:
+def _value_problems(what: str, values: Sequence[HTTPValueMatch]) -> list[Problem]:
     problems = []
     for value in values:
         if value.type not in _VALUE_TYPES:
@@ -95,15 +95,15 @@ def _value_problems(what: str, values: Sequence[ValueMatch]) -> list[Problem]:
     return problems
 
 
-def _values(values: Sequence[ValueMatch], normal: Callable[[str], str]) -> tuple[wire.ValueMatch, ...]:
+def _values(values: Sequence[HTTPValueMatch], normal: Callable[[str], str]) -> tuple[wire.ValueMatch, ...]:
     """Of equivalent names only the first counts."""
-    first: dict[str, ValueMatch] = {}
+    first: dict[str, HTTPValueMatch] = {}
     for value in values:
         first.setdefault(normal(value.name), value)
     return tuple(_value(name, value) for name, value in first.items())
 
 
-def _value(name: str, value: ValueMatch) -> wire.ValueMatch:
+def _value(name: str, value: HTTPValueMatch) -> wire.ValueMatch:
     if _value_problems("", (value,)):
         return wire.ValueMatch(name=name, value=_ANY_VALUE, type="regex")
     return wire.ValueMatch(name=name, value=value.value, type=_VALUE_TYPES[value.type])

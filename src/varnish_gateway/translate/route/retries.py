@@ -15,7 +15,7 @@ from varnish_gateway.translate.conditions import Problem
 from varnish_gateway.translate.route.durations import parse_duration
 
 if TYPE_CHECKING:
-    from varnish_gateway.api.gateway_networking import Retry
+    from varnish_gateway.api.gateway_networking import HTTPRouteRetry
 
 MOST_ATTEMPTS = 20
 LONGEST_BACKOFF = 30_000
@@ -24,7 +24,7 @@ LOWEST_CODE = 400
 _DEFAULT = wire.Retry()
 
 
-def translate_retry(retry: Retry | None, problems: list[Problem]) -> wire.Retry | None:
+def translate_retry(retry: HTTPRouteRetry | None, problems: list[Problem]) -> wire.Retry | None:
     """Return the retries, and add their problems."""
     if retry is None:
         return None

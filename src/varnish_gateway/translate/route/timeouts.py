@@ -13,10 +13,10 @@ from varnish_gateway.translate.conditions import Problem
 from varnish_gateway.translate.route.durations import parse_duration
 
 if TYPE_CHECKING:
-    from varnish_gateway.api.gateway_networking import Timeouts
+    from varnish_gateway.api.gateway_networking import HTTPRouteTimeouts
 
 
-def translate_timeouts(timeouts: Timeouts | None, problems: list[Problem]) -> wire.Timeouts | None:
+def translate_timeouts(timeouts: HTTPRouteTimeouts | None, problems: list[Problem]) -> wire.Timeouts | None:
     """Return the time-outs, and add their problems. "0s" is no limit, which is not the same as absent."""
     if timeouts is None:
         return None

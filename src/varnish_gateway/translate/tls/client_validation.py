@@ -1,7 +1,7 @@
 """Resolve the validation of client certificates: spec.tls.frontend of a Gateway.
 
 In:   the validation that holds for a port, the Gateway as the referrer, the view.
-Out:  Clients: the authorities, and what is wrong with the references. Without a valid authority
+Out:  ClientAuthorities: the authorities, and what is wrong with the references. Without a valid authority
       there is no file, and the port is not served: it must not be open without validation.
 """
 
@@ -28,7 +28,7 @@ INSECURE = "AllowInsecureFallback"
 KEY = "ca.crt"
 
 
-class Clients(Struct, frozen=True):
+class ClientAuthorities(Struct, frozen=True):
     """``insecure``: every client is accepted, with any certificate or none."""
 
     file: pem.File | None
@@ -41,7 +41,7 @@ class Clients(Struct, frozen=True):
         return None if self.file else Problem(NO_AUTHORITY, joined(self.problems))
 
 
-def resolve(validation: FrontendValidation | None, referrer: Referrer, view: View) -> Clients | None:
+def resolve(validation: FrontendValidation | None, referrer: Referrer, view: View) -> ClientAuthorities | None:
     """Return how clients are validated; None where they are not."""
     if validation is None:
         return None
@@ -54,7 +54,7 @@ def resolve(validation: FrontendValidation | None, referrer: Referrer, view: Vie
         problems.append(_invalid(f"caCertificateRefs have {len(text):,} bytes; {AUTHORITY_BYTES:,} are possible"))
         text = b""
     file = pem.named(text, ".ca.pem") if text else None
-    return Clients(file, validation.mode == INSECURE, tuple(problems))
+    return ClientAuthorities(file, validation.mode == INSECURE, tuple(problems))
 
 
 def is_insecure(frontend: Frontend) -> bool:

@@ -13,13 +13,13 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from varnish_gateway.translate.tls.client_validation import Clients
+    from varnish_gateway.translate.tls.client_validation import ClientAuthorities
     from varnish_gateway.translate.tls.pem import File
 
 
 class Material(Struct, frozen=True):
     certificates: dict[str, tuple[File, ...]] = field(default_factory=dict)  # by id of the listener
-    clients: dict[int, Clients] = field(default_factory=dict)  # by port
+    clients: dict[int, ClientAuthorities] = field(default_factory=dict)  # by port
 
 
 def merged(parts: Iterable[Material]) -> Material:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from varnish_gateway.translate.grants import Referrer
     from varnish_gateway.translate.incremental.view import View
     from varnish_gateway.translate.listener import ValidatedListener
-    from varnish_gateway.translate.tls.client_validation import Clients
+    from varnish_gateway.translate.tls.client_validation import ClientAuthorities
     from varnish_gateway.translate.tls.pem import File
 
 
@@ -99,13 +99,13 @@ def _own_hosts(file: File, listener: ValidatedListener, others: Iterable[Validat
     return [host for host in inside if not any(hostnames.covers(one, host) for one in narrower)]
 
 
-def _port(port: int, certified: dict[str, dict[str, None]], clients: Clients | None) -> wire.TlsPort:
+def _port(port: int, certified: dict[str, dict[str, None]], clients: ClientAuthorities | None) -> wire.TlsPort:
     shown = wire.ClientValidation(clients.file.name, clients.insecure) if clients and clients.file else None
     return wire.TlsPort(port, tuple(wire.Certificate(file, tuple(names)) for file, names in certified.items()), shown)
 
 
 def _secured(
-    request: TlsRequest, clients: Clients | None, quota: Quota, view: View
+    request: TlsRequest, clients: ClientAuthorities | None, quota: Quota, view: View
 ) -> tuple[ValidatedListener, tuple[File, ...]]:
     listener = request.listener
     certified = certificates.resolve(request.tls, request.referrer, view)

@@ -6,7 +6,6 @@ import pytest
 from msgspec import structs
 
 from varnish_gateway.ir import (
-    Address,
     Condition,
     GatewayClassStatus,
     GatewayStatus,
@@ -16,6 +15,7 @@ from varnish_gateway.ir import (
     ParentStatus,
     RouteKind,
     RouteStatus,
+    StatusAddress,
 )
 from varnish_gateway.operator.status.documents import applied_status, faults, needs_waiting_status, route_status
 
@@ -30,7 +30,7 @@ def accepted(status: str = "True", message: str = "", generation: int = 1) -> Co
 
 def gateway(*, routes: int = 0, status: str = "True", message: str = "") -> GatewayStatus:
     return GatewayStatus(
-        addresses=(Address("IPAddress", "192.0.2.1"),),
+        addresses=(StatusAddress("IPAddress", "192.0.2.1"),),
         conditions=(accepted(status, message),),
         listeners=(ListenerStatus("http", KINDS, routes, (accepted(status),)),),
     )

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from varnish_gateway.emit.tls import NO_TLS
-from varnish_gateway.ir import Address
+from varnish_gateway.ir import StatusAddress
 from varnish_gateway.operator.status.readiness import Expected, PodReport, assess, service_addresses
 
 EXPECTED = Expected(generation="3", sockets=frozenset({"http-80"}))
@@ -15,7 +15,7 @@ BALANCED = {"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingre
 def test_gateway_is_serving_when_every_ready_pod_is():
     readiness = assess(EXPECTED, {"a": GOOD, "b": GOOD}, BALANCED, ())
     assert readiness.is_serving
-    assert readiness.addresses == (Address("IPAddress", "192.0.2.1"),)
+    assert readiness.addresses == (StatusAddress("IPAddress", "192.0.2.1"),)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_requested_address_has_to_be_assigned():
 def test_addresses_follow_the_type_of_the_service():
     hosted = {"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": [{"hostname": "lb.example"}]}}}
     inside = {"spec": {"type": "ClusterIP", "clusterIPs": ["10.0.0.1", "fd00::1"]}}
-    assert service_addresses(hosted) == (Address("Hostname", "lb.example"),)
+    assert service_addresses(hosted) == (StatusAddress("Hostname", "lb.example"),)
     assert [address.value for address in service_addresses(inside)] == ["10.0.0.1", "fd00::1"]
     assert service_addresses({"spec": {"type": "ClusterIP", "clusterIPs": ["None"]}}) == ()

@@ -2,6 +2,7 @@ import pytest
 
 from support.builders.objects import gateway
 from varnish_gateway import ir
+from varnish_gateway.api.varnish import ServiceParameters
 from varnish_gateway.translate.gateway.addresses import unsupported, unusable
 from varnish_gateway.translate.options import Options
 
@@ -45,7 +46,7 @@ def test_a_load_balancer_is_asked_for_one_address(values: tuple[str, ...]):
     [
         (("192.0.2.1", "192.0.2.2"), ir.Parameters(), "remove the others"),
         (("192.0.2.300",), ir.Parameters(), "not an IP address"),
-        (("192.0.2.1",), ir.Parameters(service=ir.ServiceParameters(type="NodePort")), "of type NodePort"),
+        (("192.0.2.1",), ir.Parameters(service=ServiceParameters(type="NodePort")), "of type NodePort"),
     ],
 )
 def test_what_no_load_balancer_can_be_asked_for(values: tuple[str, ...], parameters: ir.Parameters, complaint: str):

@@ -66,7 +66,7 @@ def test_a_class_that_is_not_there():
 
 def test_parameters():
     ref = {"group": VARNISH_API, "kind": "GatewayClassParameters", "name": "p"}
-    assert ask(PARAMETERS, ref=ref).configured.parameters == ir.Parameters(("-p", "a=b"))
+    assert ask(PARAMETERS, ref=ref).configured.parameters == ir.Parameters(varnishd_extra_args=("-p", "a=b"))
 
 
 def test_parameters_that_can_not_be_had():

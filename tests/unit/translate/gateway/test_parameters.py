@@ -3,13 +3,14 @@ import pytest
 from support.builders.objects import VARNISH_API, obj, view_of
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
-from varnish_gateway.translate.gateway.parameters import Configured, read
+from varnish_gateway.api.varnish import Autoscaling, Logging, ServiceParameters
+from varnish_gateway.translate.gateway.parameters import Configured, validate_parameters
 
 REF = {"userVCLConfigMapRef": {"name": "vcl", "namespace": "team"}}
 
 
 def ask(*objects: api.Object, **spec) -> Configured:
-    return read(obj("GatewayClassParameters", "p", group=VARNISH_API, spec=spec), view_of(*objects))
+    return validate_parameters(obj("GatewayClassParameters", "p", group=VARNISH_API, spec=spec), view_of(*objects))
 
 
 def vcl(**data: str) -> api.Object:
@@ -22,7 +23,10 @@ def test_nothing_asked():
 
 def test_arguments_and_logging():
     got = ask(varnishdExtraArgs=["-p", "a=b"], logging={"mode": "varnishncsa", "format": "%r", "extraArgs": ["-b"]})
-    assert got.parameters == ir.Parameters(("-p", "a=b"), ir.Logging("varnishncsa", "%r", ("-b",)))
+    assert got.parameters == ir.Parameters(
+        varnishd_extra_args=("-p", "a=b"),
+        logging=Logging(mode="varnishncsa", format="%r", extra_args=("-b",)),
+    )
 
 
 @pytest.mark.parametrize("argument", ["-M", "-S", "-F", "-f", "-n", "-n/tmp/x"])
@@ -45,7 +49,7 @@ def test_user_vcl_names_its_source():
 
 def test_user_vcl_that_can_not_be_had():
     view = view_of()
-    missing = read(obj("GatewayClassParameters", "p", group=VARNISH_API, spec=REF), view)
+    missing = validate_parameters(obj("GatewayClassParameters", "p", group=VARNISH_API, spec=REF), view)
     assert isinstance(missing.user_vcl, ir.UserVclUnavailable)
     assert missing.problem.reason == "InvalidParameters"
     assert Key("ConfigMap", "team", "vcl") in view.dependencies
@@ -72,12 +76,12 @@ def test_everything_is_handed_on():
     }
     assert ask(**spec).parameters == ir.Parameters(
         image="example.com/gateway:1",
-        autoscaling=ir.Autoscaling(max_replicas=5, min_replicas=2, target_cpu_utilization=50),
-        logging=ir.Logging("varnishlog", image="example.com/log:1"),
+        autoscaling=Autoscaling(max_replicas=5, min_replicas=2, target_cpu_utilization=50),
+        logging=Logging(mode="varnishlog", image="example.com/log:1"),
         resources={"requests": {"cpu": "1"}},
         pod_disruption_budget={"minAvailable": 1},
         topology_spread_constraints=({"maxSkew": 1},),
-        service=ir.ServiceParameters(type="NodePort", labels={"a": "b"}, external_traffic_policy="Local"),
+        service=ServiceParameters(type="NodePort", labels={"a": "b"}, external_traffic_policy="Local"),
         affinity={"nodeAffinity": {}},
         tolerations=({"key": "edge"},),
         node_selector={"pool": "edge"},

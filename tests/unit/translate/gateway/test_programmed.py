@@ -17,7 +17,7 @@ def programmed(of: ir.GatewayStatus | ir.ListenerStatus) -> tuple[str, str, str]
 
 
 def test_served():
-    address = ir.Address("IPAddress", "192.0.2.1")
+    address = ir.StatusAddress("IPAddress", "192.0.2.1")
     got = with_programmed(status(), served=True, addresses=[address])
     assert got.addresses == (address,)
     assert programmed(got) == ("True", "Programmed", "")

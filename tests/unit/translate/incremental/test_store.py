@@ -3,19 +3,19 @@
 from support.builders.objects import service
 from varnish_gateway.api import Key, key_of
 from varnish_gateway.translate.incremental.dependency import Derived
-from varnish_gateway.translate.incremental.index import Index
-from varnish_gateway.translate.incremental.store import Store
+from varnish_gateway.translate.incremental.index import OwnerIndex
+from varnish_gateway.translate.incremental.store import ObjectStore
 
 WEB, TEAM = Key("Service", "team", "web"), Key("Namespace", "", "team")
 
 
-def indexed() -> tuple[Store, Index]:
-    index = Index("Service", lambda obj: Key("Namespace", "", obj.metadata.namespace))
-    return Store(index), index
+def indexed() -> tuple[ObjectStore, OwnerIndex]:
+    index = OwnerIndex("Service", lambda obj: Key("Namespace", "", obj.metadata.namespace))
+    return ObjectStore(index), index
 
 
 def test_object_that_did_not_change_changes_no_dependency():
-    store = Store()
+    store = ObjectStore()
     assert list(store.put(WEB, service(namespace="team"))) == [WEB]
     assert list(store.put(WEB, service(namespace="team"))) == []
     assert list(store.put(Key("Service", "team", "unknown"), None)) == []
@@ -32,7 +32,7 @@ def test_indexed_object_changes_the_list_of_its_owner():
 
 
 def test_indexed_object_with_another_owner_changes_both_lists():
-    index = Index("Service", lambda obj: Key("Type", "", obj.spec.type))
+    index = OwnerIndex("Service", lambda obj: Key("Type", "", obj.spec.type))
     one, two = service(type="ClusterIP"), service(type="ExternalName")
     key = key_of(one)
     index.put(key, one)
@@ -43,13 +43,13 @@ def test_indexed_object_with_another_owner_changes_both_lists():
 
 
 def test_object_without_an_owner_is_not_indexed():
-    index = Index("Service", lambda _: None)
+    index = OwnerIndex("Service", lambda _: None)
     assert list(index.put(WEB, service(namespace="team"))) == []
     assert index.owner(WEB) is None
 
 
 def test_referenced_counts_every_layer():
-    store = Store()
+    store = ObjectStore()
     for _ in range(2):
         store.reference(WEB)
     store.dereference(WEB)

@@ -11,7 +11,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import ListenerTls, ObjectReference
 from varnish_gateway.decoding import decode
 from varnish_gateway.translate.grants import Referrer
-from varnish_gateway.translate.incremental.store import Store
+from varnish_gateway.translate.incremental.store import ObjectStore
 from varnish_gateway.translate.incremental.view import View
 from varnish_gateway.translate.tls import pem
 from varnish_gateway.translate.tls.certificates import Certified, resolve
@@ -110,7 +110,7 @@ def test_plain_text_counts_as_an_api_server_would_take_it():
 def test_a_secret_is_judged_once_until_it_is_another(monkeypatch):
     judged = []
     monkeypatch.setattr(pem, "certificate", lambda chain, key: judged.append(chain) or pem.named(chain + key, ".pem"))
-    store = Store()
+    store = ObjectStore()
     key = Key("Secret", "default", "cert")
 
     def put(one: api.Secret | None) -> Certified:

@@ -10,7 +10,7 @@ from varnish_gateway.decoding import decode
 from varnish_gateway.translate.grants import Referrer
 from varnish_gateway.translate.tls import client_validation
 from varnish_gateway.translate.tls.blocks import AUTHORITY_BYTES
-from varnish_gateway.translate.tls.client_validation import Clients, is_insecure
+from varnish_gateway.translate.tls.client_validation import ClientAuthorities, is_insecure
 from varnish_gateway.translate.tls.pem import named
 
 GATEWAY = Referrer("Gateway", "default")
@@ -21,7 +21,7 @@ def ca(name: str, *authorities, namespace: str = "default", **changes) -> api.Ob
     return decode(config_map(namespace, name, *authorities) | changes)
 
 
-def resolve(*refs: str | dict, view: tuple = (), mode: str = "AllowValidOnly") -> Clients:
+def resolve(*refs: str | dict, view: tuple = (), mode: str = "AllowValidOnly") -> ClientAuthorities:
     named = [{"kind": "ConfigMap"} | ({"name": ref} if isinstance(ref, str) else ref) for ref in refs]
     validation = FrontendValidation(ca_certificate_refs=tuple(ObjectReference(**ref) for ref in named), mode=mode)
     found = client_validation.resolve(validation, GATEWAY, view_of(*view))
@@ -29,7 +29,7 @@ def resolve(*refs: str | dict, view: tuple = (), mode: str = "AllowValidOnly") -
     return found
 
 
-def told(found: Clients) -> list[str]:
+def told(found: ClientAuthorities) -> list[str]:
     return [problem.reason for problem in found.problems]
 
 
@@ -39,7 +39,7 @@ def test_nothing_is_asked_of_clients():
 
 def test_authorities_of_several_references_are_one_file():
     found = resolve("one", "two", "one", view=(ca("one", ONE), ca("two", TWO)))
-    assert found == Clients(named(pem(ONE.certificate, TWO.certificate), ".ca.pem"), insecure=False)
+    assert found == ClientAuthorities(named(pem(ONE.certificate, TWO.certificate), ".ca.pem"), insecure=False)
     assert found.rejected is None
 
 

@@ -13,14 +13,14 @@ from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem
 
 if TYPE_CHECKING:
-    from varnish_gateway.api.gateway_networking import Cors
+    from varnish_gateway.api.gateway_networking import HTTPCORSFilter
 
 _ORIGIN = re.compile(r"https?://(?:(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*|\*)(?::(?P<port>[0-9]{1,5}))?")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _LAST_PORT = 65535
 
 
-def translate_cors(cors: Cors, problems: list[Problem]) -> wire.Cors:
+def translate_cors(cors: HTTPCORSFilter, problems: list[Problem]) -> wire.Cors:
     """Return the filter, and add its problems."""
     origins = tuple(origin.lower() for origin in cors.allow_origins)
     problems.extend(

@@ -15,7 +15,7 @@ from varnish_gateway.translate.conditions import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from varnish_gateway.api.gateway_networking import Header, HeaderFilter
+    from varnish_gateway.api.gateway_networking import HeaderFilter, HTTPHeader
 
 FRAMING = frozenset({"content-length", "transfer-encoding"})
 """Headers that delimit a message: a change could split one request into two."""
@@ -46,9 +46,9 @@ def _problems(modifier: HeaderFilter) -> Iterator[str]:
         yield f"header {name} has more than one of set, add and remove; keep one"
 
 
-def _pairs(headers: Sequence[Header]) -> tuple[wire.Header, ...]:
+def _pairs(headers: Sequence[HTTPHeader]) -> tuple[wire.Header, ...]:
     """Return the headers; of names that differ only in case the first counts."""
-    first: dict[str, Header] = {}
+    first: dict[str, HTTPHeader] = {}
     for header in headers:
         first.setdefault(header.name.lower(), header)
     return tuple(wire.Header(name=header.name, value=header.value) for header in first.values())

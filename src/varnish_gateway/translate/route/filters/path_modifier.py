@@ -15,13 +15,13 @@ from varnish_gateway.translate.conditions import Problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from varnish_gateway.api.gateway_networking import PathModifier
+    from varnish_gateway.api.gateway_networking import HTTPPathModifier
 
 _NOT_IN_PATH = re.compile(r"[\x00-\x20\x7f?#]")
 
 
 def translate_path_modifier(
-    modifier: PathModifier | None, matches: Sequence[wire.Match], problems: list[Problem]
+    modifier: HTTPPathModifier | None, matches: Sequence[wire.Match], problems: list[Problem]
 ) -> wire.PathModifier | None:
     """Return the path modifier, and add its problems."""
     if modifier is None:

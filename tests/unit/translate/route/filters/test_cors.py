@@ -1,12 +1,12 @@
 import pytest
 
-from varnish_gateway.api.gateway_networking import Cors
+from varnish_gateway.api.gateway_networking import HTTPCORSFilter
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.route.filters.cors import translate_cors
 
 
 def test_everything():
-    source = Cors(
+    source = HTTPCORSFilter(
         allow_origins=("https://A.org", "https://*.b.org:8443", "http://*"),
         allow_methods=("GET", "PUT"),
         allow_headers=("X-A",),
@@ -28,8 +28,8 @@ def test_everything():
 
 def test_the_little_that_is_needed():
     problems: list = []
-    assert translate_cors(Cors(), problems) == wire.Cors()
-    assert translate_cors(Cors(allow_origins=("*",)), problems) == wire.Cors(origins=("*",))
+    assert translate_cors(HTTPCORSFilter(), problems) == wire.Cors()
+    assert translate_cors(HTTPCORSFilter(allow_origins=("*",)), problems) == wire.Cors(origins=("*",))
     assert not problems
 
 
@@ -39,7 +39,7 @@ def test_the_little_that_is_needed():
 )
 def test_an_origin_has_a_form(origin: str):
     problems: list = []
-    translate_cors(Cors(allow_origins=(origin,)), problems)
+    translate_cors(HTTPCORSFilter(allow_origins=(origin,)), problems)
     assert [problem.reason for problem in problems] == ["UnsupportedValue"]
     assert origin in problems[0].message
 
@@ -47,5 +47,5 @@ def test_an_origin_has_a_form(origin: str):
 @pytest.mark.parametrize("field", ["allow_methods", "allow_headers", "expose_headers"])
 def test_names_are_names(field: str):
     problems: list = []
-    translate_cors(Cors(**{field: ("X-Fine", "a: b\r\nc")}), problems)
+    translate_cors(HTTPCORSFilter(**{field: ("X-Fine", "a: b\r\nc")}), problems)
     assert len(problems) == 1
