@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.route.filters.documents import reasons, request_headers, translate
+from support.builders.filters import reasons, request_headers, translate
 from varnish_gateway.ir import wire
 
 

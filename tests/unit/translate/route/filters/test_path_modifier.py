@@ -1,4 +1,4 @@
-from unit.translate.route.filters.documents import EXACT, PREFIX, reasons, redirect, rewrite, translate
+from support.builders.filters import EXACT, PREFIX, reasons, redirect, rewrite, translate
 
 
 def test_prefix_replacement_without_a_prefix_match_is_unsupported():

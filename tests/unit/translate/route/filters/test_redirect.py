@@ -1,4 +1,4 @@
-from unit.translate.route.filters.documents import redirect, translate
+from support.builders.filters import redirect, translate
 from varnish_gateway.ir import wire
 
 

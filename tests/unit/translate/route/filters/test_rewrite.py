@@ -1,4 +1,4 @@
-from unit.translate.route.filters.documents import rewrite, translate
+from support.builders.filters import rewrite, translate
 from varnish_gateway.ir import wire
 
 

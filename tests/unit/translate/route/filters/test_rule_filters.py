@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.route.filters.documents import reasons, redirect, request_headers, rewrite, translate
+from support.builders.filters import reasons, redirect, request_headers, rewrite, translate
 from varnish_gateway.translate.route.filters.rule_filters import NO_FILTERS
 
 

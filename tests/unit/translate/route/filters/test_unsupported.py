@@ -1,6 +1,6 @@
 import pytest
 
-from unit.translate.route.filters.documents import reasons, redirect, rewrite, translate
+from support.builders.filters import reasons, redirect, rewrite, translate
 
 
 @pytest.mark.parametrize("repeatable", ["ExtensionRef", "RequestMirror", "Teleport"])
