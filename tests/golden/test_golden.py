@@ -117,13 +117,13 @@ def test_translate_matches_golden(case: Path, update_golden: bool) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.parent.name)
-def test_ghost_takes_what_comes_out(case: Path) -> None:
+def test_ghost_decodes_every_translation(case: Path) -> None:
     for gateway in translate(case).gateways.values():
         routing = wire.Routing(version=2, listeners=gateway.listeners, routes=tuple(gateway.routes.values()))
         check_routing(msgspec.json.encode(routing))
 
 
-def test_every_case_says_what_it_is_about() -> None:
+def test_every_case_has_a_description() -> None:
     assert all(case.read_text().startswith("# ") for case in CASES)
 
 

@@ -26,7 +26,7 @@ def test_manifests_match_golden(case: Path, update_golden: bool) -> None:
     assert got == list(yaml.safe_load_all(out.read_text()))
 
 
-def test_every_case_says_what_it_is_about() -> None:
+def test_every_case_has_a_description() -> None:
     assert all(case.read_text().startswith("# ") for case in CASES)
 
 

@@ -1,6 +1,6 @@
-"""haproxy.cfg and its crt-lists: TLS ends in HAProxy, varnishd is behind it.
+"""haproxy.cfg and its crt-lists: HAProxy terminates TLS in front of varnishd.
 
-In:   the ports on which TLS ends, and what the machine allows.
+In:   the ports with TLS, and what the machine allows.
 Out:  texts. They hold names of files, ports and server names, never a key.
 Pure. One text for HAProxy 2.6 and later; docs/concepts/tls-termination.md explains the values.
 
@@ -50,14 +50,14 @@ class Slot(NamedTuple):
 
 
 class Clients(NamedTuple):
-    """The authorities of client certificates, by file; ``insecure`` lets everybody in."""
+    """The authorities of client certificates, by file; ``insecure`` accepts every client."""
 
     file: str
     insecure: bool = False
 
 
 class Bind(NamedTuple):
-    """A port on which TLS ends."""
+    """A port with TLS."""
 
     port: int
     addresses: tuple[str, ...]
@@ -77,7 +77,7 @@ def list_file(port: int) -> str:
 
 
 def default_slot(port: int) -> Slot:
-    """Return the slot for clients that name nobody we know. It can be replaced but never removed."""
+    """Return the slot for clients that name no known server. It can be replaced but never removed."""
     return Slot(f"{port}.default.pem", ("*",))
 
 
@@ -118,10 +118,10 @@ def crt_list(in_order: Iterable[Slot]) -> str:
 
 
 def admin_socket(number: int) -> str:
-    """Return the file by which a worker is told what to do.
+    """Return the admin socket of a worker.
 
     Each configuration has its own: workers of before and after a reload share a socket of the same
-    name for a moment, and whoever accepts first would get the commands.
+    name for a moment, and the first to accept would get the commands.
     """
     return f"admin-{number}.sock"
 
@@ -180,7 +180,7 @@ backend {name}
 
 
 def _verify(clients: Clients | None) -> str:
-    """Return what a port asks of clients. A resumed session skips it, so there are no tickets (and no cache at all)."""
+    """Return how a port validates clients. A resumed session skips it, so there are no tickets and no cache."""
     if clients is None:
         return ""
     how = "optional ca-ignore-err all crt-ignore-err all" if clients.insecure else "required"

@@ -94,7 +94,7 @@ def secret(gateway: str) -> str:
 def endpoints_binding(namespace: str, gateway: str) -> str:
     """Return the name of the RoleBinding by which a Gateway reads the EndpointSlices of some namespace.
 
-    Gateways of several namespaces meet there, and must not be able to take another one's name.
+    Gateways of several namespaces meet there, and must not be able to use each other's name.
     """
     suffix = f"-endpoints-{_hash(f'{namespace}/{gateway}', 32)}"
     return gateway[: SUBDOMAIN_LIMIT - len(suffix)].rstrip("-.") + suffix

@@ -17,7 +17,7 @@ def encode_tls(tls: Tls) -> bytes:
 
 
 def tls_hash(tls: Tls) -> str:
-    """Return the hash by which pods say what they serve TLS with."""
+    """Return the hash by which pods report the certificates that they serve."""
     return content_hash(encode_tls(tls))
 
 

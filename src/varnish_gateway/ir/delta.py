@@ -10,14 +10,14 @@ from varnish_gateway.ir.tls import Tls
 
 
 class UserVcl(Struct, frozen=True):
-    """VCL of the user's own. ``source`` says where it came from, for people."""
+    """VCL of the user's own. ``source`` names its origin, for people."""
 
     source: str
     text: str
 
 
 class UserVclUnavailable(Struct, frozen=True):
-    """User VCL is asked for but can't be had now: the last good one stays in force."""
+    """User VCL is configured but can't be read now: the last valid one stays in force."""
 
     source: str
     reason: str

@@ -1,6 +1,6 @@
 """What a gateway pod is made of, by name.
 
-Manifests are built from these names, and translation refuses what would clash with them.
+Manifests are built from these names, and translation rejects what would clash with them.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ WORK = Mount("work", "/var/run/varnish")
 """The chaperone's own files: the last configuration and its keys live here, across restarts of the container."""
 VARNISH = Mount("varnish", "/var/lib/varnish")
 """varnishd's directory with its shared memory, which the access log reads."""
-TMP = Mount("tmp", "/tmp")  # noqa: S108 - a volume of the pod, seen by nobody else
+TMP = Mount("tmp", "/tmp")  # noqa: S108 - a volume of the pod alone
 TOKEN = Mount("api-access", "/var/run/secrets/kubernetes.io/serviceaccount")
 """What the chaperone talks to the API server with; other containers don't get it."""
 MOUNTS = (WORK, VARNISH, TMP, TOKEN)

@@ -1,6 +1,6 @@
 """Statuses, in the shape in which Kubernetes stores them.
 
-No lastTransitionTime: time belongs to whoever writes them.
+No lastTransitionTime: the writer of a status adds it.
 """
 
 from typing import Literal
@@ -43,7 +43,7 @@ class StatusAddress(Stated, frozen=True):
 
 
 class GatewayStatus(Stated, frozen=True):
-    """Without ListenerSets nothing is said of them: CRDs of older versions don't have the field."""
+    """Without ListenerSets the field is absent: CRDs of older versions don't have the field."""
 
     addresses: tuple[StatusAddress, ...]
     conditions: tuple[Condition, ...]

@@ -1,4 +1,4 @@
-"""What TLS is terminated with."""
+"""The certificates and authorities of TLS termination."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from varnish_gateway.ir import wire
 
 
 class Tls(Struct, frozen=True):
-    """The ports of a Gateway that speak TLS, and the files that they name: certificates with keys, authorities."""
+    """The ports of a Gateway with TLS, and the files that they name: certificates with keys, authorities."""
 
     ports: tuple[wire.TlsPort, ...] = ()
     files: Mapping[str, bytes] = {}

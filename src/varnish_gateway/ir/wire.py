@@ -117,7 +117,7 @@ class Cors(Wire, frozen=True):
 class Timeouts(Wire, frozen=True):
     """Milliseconds for everything that a request takes, and for one attempt of it.
 
-    0 is no limit, not even varnishd's own; where neither is said, those hold.
+    0 is no limit, not even varnishd's own; where both are absent, varnishd's hold.
     """
 
     request: int | None = None
@@ -142,7 +142,7 @@ class Backend(Wire, frozen=True):
     """One backendRef: its share of the rule's weight goes to a pool, or to a plain status.
 
     ``service`` ("namespace/name") with ``port`` names the pool ``namespace/name:port``.
-    ``portName`` and ``external`` are for whoever finds the endpoints: the name of the
+    ``portName`` and ``external`` are for the chaperone, which finds the endpoints: the name of the
     Service's port as EndpointSlices carry it, or the host name of an ExternalName Service.
     ``status`` stands instead of a service where the reference can't be resolved.
     """
@@ -171,7 +171,7 @@ class Rule(Wire, frozen=True):
 
 
 class Attachment(Wire, frozen=True):
-    """A listener that takes the route, and the route's hostnames that meet its own ("*" is any)."""
+    """A listener that the route attaches to, and the route's hostnames that meet its own ("*" is any)."""
 
     listener: str
     hostnames: tuple[str, ...] = ("*",)
@@ -224,7 +224,7 @@ class Patch(Wire, frozen=True):
 
 
 class Fresh(Wire, frozen=True):
-    """The newest changes: whoever has the texts from before need not read the shards."""
+    """The newest changes: a reader that has the former texts need not read the shards."""
 
     version: Literal[2]
     patches: tuple[Patch, ...] = ()
@@ -280,7 +280,7 @@ class ClientValidation(Wire, frozen=True):
 
 
 class TlsPort(Wire, frozen=True):
-    """A port on which TLS ends. The first certificate is for clients that name nobody we know."""
+    """A port with TLS termination. The first certificate is for clients that name no known server."""
 
     port: int
     certificates: tuple[Certificate, ...]

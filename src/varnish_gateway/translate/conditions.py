@@ -1,6 +1,6 @@
-"""Every condition that translation states.
+"""Every condition that translation writes.
 
-In:   what was found out, as problems with a reason of the Gateway API and a message that
+In:   the findings, as problems with a reason of the Gateway API and a message that
       says what to change.
 Out:  ir.Condition.
 Programmed is left Pending wherever something is to be served: see programmed.py.
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 MESSAGE_LIMIT = 32768
-"""The API server takes no longer message of a condition, and without it no status at all."""
+"""The API server rejects a whole status if one of its messages is longer."""
 LISTED = 1000
-"""Characters of a list in a message: nobody reads more of it."""
+"""The most characters of a list in a message."""
 
 
 class Problem(Struct, frozen=True):
@@ -79,7 +79,7 @@ def summary(problems: Sequence[Problem]) -> Problem | None:
 
 
 def listed(texts: Sequence[str], between: str = "; ") -> str:
-    """Return several texts as one; those for which there is no room are counted."""
+    """Return several texts as one; those that do not fit are counted."""
     ends = accumulate(len(text) + len(between) for text in texts)
     shown = max(1, sum(end <= LISTED for end in ends))
     rest = [f"and {len(texts) - shown} more"] if len(texts) > shown else []
@@ -87,5 +87,5 @@ def listed(texts: Sequence[str], between: str = "; ") -> str:
 
 
 def clipped(message: str) -> str:
-    """Return a message as the API server takes it."""
+    """Return a message of a length that the API server accepts."""
     return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"

@@ -24,7 +24,7 @@ def meeting(listener: str, route: Sequence[str]) -> tuple[str, ...]:
 
 
 def covers(wide: str, narrow: str) -> bool:
-    """Return whether every name that narrow takes is taken by wide. "*." spans many labels."""
+    """Return whether every name that narrow matches is matched by wide. "*." spans many labels."""
     return wide in (ANY, narrow) or (wide.startswith("*.") and narrow.removeprefix("*").endswith(wide[1:]))
 
 

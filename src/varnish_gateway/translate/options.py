@@ -1,4 +1,4 @@
-"""What a translator is told about the place that it works for."""
+"""Options of a translator: where its objects come from, and the limits there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     ``only_class``: of the classes that name our controller only ``class_name`` is ours.
     ``assume_class``: without any GatewayClass, Gateways of the class ``class_name`` are ours.
-    ``addresses``: what becomes of spec.addresses; a load balancer can be asked for one IP address.
+    ``addresses``: what becomes of spec.addresses; a load balancer can have one IP address.
     ``allow_external_name``: backends may be ExternalName Services.
     ``one_machine``: all Gateways share the ports of one machine, and there is no other controller.
     ``vcl_limit``, ``route_limit``: user VCL, and a route on the wire, may have so many bytes; None: any number.

@@ -4,7 +4,7 @@ from varnish_gateway.emit.listen import varnish_listen
 from varnish_gateway.ir.wire import Listener
 
 
-def test_http_and_https():
+def test_http_and_https_sockets_are_listed():
     listeners = [
         Listener(name="s", socket="https-443", port=443, scheme="https"),
         Listener(name="h", socket="http-80", port=80),

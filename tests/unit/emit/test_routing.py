@@ -52,7 +52,7 @@ def test_an_empty_gateway_is_a_valid_shard():
     assert msgspec.json.decode(Shards().all()[0], type=wire.Routing) == wire.Routing(version=2)
 
 
-def test_the_same_again_changes_nothing():
+def test_unchanged_input_changes_no_shard():
     shards = Shards()
     shards.update(listeners=(), routes=routes("tea"))
     assert shards.update(listeners=(), routes=routes("tea")) == {}
@@ -87,7 +87,7 @@ def test_a_patch_makes_the_very_text_that_the_writer_has():
     assert patched(shards.all()[0], wire.Patch(shard=0, before="", routes=(route("a"),))) != shards.all()[0]
 
 
-def test_a_removed_route_is_gone():
+def test_deleted_route_leaves_its_shard():
     shards = Shards()
     shards.update(routes=routes("tea", "coffee"))
     shards.update(routes={key("tea"): None})

@@ -31,7 +31,6 @@ SAME_SIGNATURE = "the simulated client has the signature of the real one"
 PASSAGES_IN = (("src", ".py"), ("tests", ".py"), ("tools", ".py"), ("bench", ".py"), ("ghost", ".rs"))
 REPEATED_PASSAGES: dict[tuple[str, str], str] = {
     ("src/varnish_gateway/kube/client.py", "tests/support/simulation/client.py"): SAME_SIGNATURE,
-    ("src/varnish_gateway/api/varnish.py", "src/varnish_gateway/ir/parameters.py"): "until parameters have one owner",
     ("ghost/vmod-ghost/src/drain.rs", "ghost/vmod-ghost/src/synthetic.rs"): "until the VMOD has its folder varnish/",
 }
 

@@ -65,7 +65,7 @@ def test_a_grant_for_gateways_is_none_for_listener_sets():
     assert told(delta, "far")[0]["Accepted"] == ONLY
 
 
-def test_a_rotation_redoes_its_set_and_no_route():
+def test_rotated_certificate_of_a_listener_set_recomputes_no_route():
     parent = {"kind": "ListenerSet", "name": "set", "namespace": "team"}
     everywhere = https("https", hostname=B, allowedRoutes={"namespaces": {"from": "All"}})
     layers, computed = recording(http_route.LAYER)
@@ -96,7 +96,7 @@ def test_clients_are_validated_as_the_gateway_says():
     assert told(delta, "set")[1]["Accepted"] == ("False", "NoValidCACertificate")
 
 
-def test_a_port_that_waits_for_its_authorities_is_nobody_elses():
+def test_port_waiting_for_authorities_stays_reserved():
     """Clear text must not come where client certificates are asked for."""
     ref = {"group": "", "kind": "ConfigMap", "name": "gone"}
     frontend = {"default": {"validation": {"caCertificateRefs": [ref]}}}
@@ -106,7 +106,7 @@ def test_a_port_that_waits_for_its_authorities_is_nobody_elses():
     assert told(delta, "set")[1]["Conflicted"] == ("True", "ProtocolConflict")
 
 
-def test_room_is_given_by_precedence():
+def test_quota_is_given_by_precedence():
     """One that is older takes the room of one that is younger, and gives it back."""
     certificates = [certificate(name, "team", host=host) for name, host in (("a", A), ("b", B), ("c", C))]
     old, young = ({"creationTimestamp": f"2024-01-0{day}T00:00:00Z"} for day in (1, 2))

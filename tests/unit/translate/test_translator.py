@@ -22,7 +22,7 @@ def started(*objects, **options) -> Translator:
     return translator
 
 
-def test_the_first_update_says_everything():
+def test_first_update_contains_everything():
     delta = Translator(assume_class=True).update(keyed(gateway(), service(), route()))
     changes = delta.gateways[GW]
     assert (changes.user_vcl, changes.parameters) == (None, ir.Parameters())
@@ -42,7 +42,7 @@ def test_an_unknown_setting_is_an_error():
         Translator(colour="blue")
 
 
-def test_a_changed_route_says_only_itself():
+def test_changed_route_is_the_only_change():
     translator = started(gateway(), service(), route(), route("other"))
     delta = translator.update(keyed(route(hostnames=["a.example.com"])))
     assert list(delta.gateways) == [GW]
@@ -52,7 +52,7 @@ def test_a_changed_route_says_only_itself():
     assert delta.statuses == {}
 
 
-def test_a_route_that_comes_and_goes_is_counted():
+def test_created_and_deleted_route_is_counted():
     translator = started(gateway(), service())
     assert translator.update(keyed(route())).statuses[GW].listeners[0].attached_routes == 1
     delta = translator.update({WEB: None})
@@ -61,21 +61,21 @@ def test_a_route_that_comes_and_goes_is_counted():
     assert delta.gateways[GW].routes == {WEB: None}
 
 
-def test_a_service_that_appears_repairs_the_route():
+def test_created_service_resolves_the_route():
     translator = started(gateway(), route())
     delta = translator.update(keyed(service()))
     assert delta.gateways[GW].routes[WEB].rules[0].backends[0].service == "default/web"
     assert list(delta.statuses) == [WEB]
 
 
-def test_a_grant_that_goes_takes_the_traffic_with_it():
+def test_deleted_grant_stops_the_traffic():
     crossing = route(rules=[{"backendRefs": [{"name": "web", "namespace": "team", "port": 80}]}])
     translator = started(gateway(), service(namespace="team"), grant("team"), crossing)
     delta = translator.update({Key("ReferenceGrant", "team", "grant"): None})
     assert delta.gateways[GW].routes[WEB].rules[0].backends[0].status == 500
 
 
-def test_a_gateway_that_goes_takes_its_routes_with_it():
+def test_deleted_gateway_loses_its_routes():
     translator = started(gateway(), service(), route())
     delta = translator.update({GW: None})
     assert delta.gateways == {GW: None}
@@ -95,7 +95,7 @@ def test_a_gateway_of_a_new_generation_has_a_new_status_and_nothing_else():
     assert list(delta.statuses) == [GW]
 
 
-def test_a_changed_listener_redoes_the_routes():
+def test_changed_listener_recomputes_its_routes():
     translator = started(gateway(), service(), route(hostnames=["a.example.com", "b.example.com"]))
     delta = translator.update(keyed(gateway("gw", LISTENER | {"hostname": "a.example.com"})))
     assert delta.gateways[GW].routes[WEB].attachments[0].hostnames == ("a.example.com",)
@@ -137,7 +137,7 @@ def many_routes() -> tuple[Translator, list[Key]]:
     [route("r7", hostnames=["a.example.com"]), service("own", ports=[{"name": "new", "port": 80}])],
     ids=["route", "service"],
 )
-def test_one_change_among_many_routes_redoes_one(many_routes, change):
+def test_change_among_many_routes_recomputes_one(many_routes, change):
     """20,000 routes cost as much as 10 because nothing but what the change touches is looked at."""
     translator, computed = many_routes
     translator.update(keyed(change))
@@ -154,13 +154,13 @@ def test_one_change_among_many_routes_redoes_one(many_routes, change):
     ],
     ids=["annotation", "clusterIP", "EndpointSlice", "another Service"],
 )
-def test_what_no_route_looks_at_redoes_none(many_routes, change):
+def test_object_that_no_route_depends_on_recomputes_none(many_routes, change):
     translator, computed = many_routes
     assert translator.update(keyed(change)) == ir.Delta()
     assert computed == []
 
 
-def test_nothing_is_left_of_what_is_gone():
+def test_deleted_objects_leave_no_dependencies():
     translator = started(gateway(), service(), route())
     translator.update({GW: None, WEB: None, Key("Service", "default", "web"): None})
     kinds = ["Gateway", "GatewayClass", "HTTPRoute", "Service", "tally", *(layer.table.name for layer in LAYERS)]

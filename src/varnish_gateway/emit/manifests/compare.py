@@ -1,9 +1,8 @@
-"""Whether a live object holds everything of a wanted manifest.
+"""Whether an observed object holds everything of a desired manifest.
 
 In:   an object as the API server gave it, and a manifest.
-Out:  whether an apply would change nothing of what we want. What others added does not count.
-Pure. That something of ours is still there which is not wanted any more can't be seen here;
-the hash of what was applied tells that.
+Out:  whether an apply would change nothing that we own. Additions of others do not count.
+Pure. A field of ours that is no longer desired is not found here, but by the hash of what was applied.
 """
 
 import re
@@ -23,42 +22,42 @@ _QUANTITY = re.compile(
 )
 
 
-def covers(live: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON
-    """Return whether everything wanted is there, in lists in any order."""
-    return _covers(live, wanted, amounts=False)
+def covers(observed: Any, desired: Any) -> bool:  # noqa: ANN401 - JSON
+    """Return whether everything desired is there, in lists in any order."""
+    return _covers(observed, desired, amounts=False)
 
 
-def _covers(live: Any, wanted: Any, *, amounts: bool) -> bool:  # noqa: ANN401
-    if isinstance(wanted, Mapping):
-        return _covers_mapping(live, wanted, amounts=amounts)
-    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
-        return _covers_list(live, wanted)
-    if not wanted and live is None:  # the API server leaves out what is empty, false or 0
+def _covers(observed: Any, desired: Any, *, amounts: bool) -> bool:  # noqa: ANN401
+    if isinstance(desired, Mapping):
+        return _covers_mapping(observed, desired, amounts=amounts)
+    if isinstance(desired, Sequence) and not isinstance(desired, str):
+        return _covers_list(observed, desired)
+    if not desired and observed is None:  # the API server leaves out what is empty, false or 0
         return True
-    if isinstance(wanted, bool) or isinstance(live, bool):
-        return live is wanted
-    if isinstance(live, Mapping | list):
+    if isinstance(desired, bool) or isinstance(observed, bool):
+        return observed is desired
+    if isinstance(observed, Mapping | list):
         return False
-    return str(live) == str(wanted) or (amounts and _amount(live) == _amount(wanted) is not None)
+    return str(observed) == str(desired) or (amounts and _amount(observed) == _amount(desired) is not None)
 
 
-def _covers_mapping(live: Any, wanted: Mapping[str, Any], *, amounts: bool) -> bool:  # noqa: ANN401
-    if not wanted and live is None:
+def _covers_mapping(observed: Any, desired: Mapping[str, Any], *, amounts: bool) -> bool:  # noqa: ANN401
+    if not desired and observed is None:
         return True
-    return isinstance(live, Mapping) and all(
-        _covers(live.get(field), value, amounts=amounts or field in QUANTITIES) for field, value in wanted.items()
+    return isinstance(observed, Mapping) and all(
+        _covers(observed.get(field), value, amounts=amounts or field in QUANTITIES) for field, value in desired.items()
     )
 
 
-def _covers_list(live: Any, wanted: Sequence[Any]) -> bool:  # noqa: ANN401
+def _covers_list(observed: Any, desired: Sequence[Any]) -> bool:  # noqa: ANN401
     """Words are compared in their order, as in a command; objects are looked for in any place."""
-    if not wanted and live is None:
+    if not desired and observed is None:
         return True
-    if not isinstance(live, list):
+    if not isinstance(observed, list):
         return False
-    if not any(isinstance(item, Mapping) for item in wanted):
-        return len(live) == len(wanted) and all(map(covers, live, wanted))
-    return len(live) >= len(wanted) and all(any(covers(there, item) for there in live) for item in wanted)
+    if not any(isinstance(item, Mapping) for item in desired):
+        return len(observed) == len(desired) and all(map(covers, observed, desired))
+    return len(observed) >= len(desired) and all(any(covers(there, item) for there in observed) for item in desired)
 
 
 def _amount(value: Any) -> Fraction | None:  # noqa: ANN401

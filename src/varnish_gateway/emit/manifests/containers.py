@@ -1,4 +1,4 @@
-"""The containers of a gateway pod: the chaperone with its varnishd, and the access log where one is asked for."""
+"""The containers of a gateway pod: the chaperone with its varnishd, and the access log where one is configured."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from varnish_gateway.ir.reserved import HEALTH_PORT
 
 RESOURCES = {"requests": {"cpu": "100m", "memory": "512Mi"}}
 LOG_RESOURCES = {"requests": {"cpu": "10m", "memory": "32Mi"}}
-"""An autoscaler reckons with what every container of a pod asks for."""
+"""An autoscaler needs the requests of every container of a pod."""
 
 
 def gateway(shape: GatewayShape, installation: Installation) -> Manifest:
@@ -40,14 +40,14 @@ def gateway(shape: GatewayShape, installation: Installation) -> Manifest:
 def access_log(shape: GatewayShape, installation: Installation, logging: Logging) -> Manifest:
     """Return the container that writes varnishd's log to its output; it sees that and nothing else."""
     # It may start before varnishd: -t off waits.
-    told = ["-n", pod.VARNISH_DIR, "-t", "off"]
+    arguments = ["-n", pod.VARNISH_DIR, "-t", "off"]
     if logging.format:
-        told += ["-F", logging.format]
+        arguments += ["-F", logging.format]
     return {
         "name": pod.LOG_CONTAINER,
         "image": logging.image or image(shape, installation),
         "command": [logging.mode],
-        "args": [*told, *logging.extra_args],
+        "args": [*arguments, *logging.extra_args],
         # varnishd's process is in another container, where its number means nothing here.
         "env": [{"name": "VSM_NOPID", "value": "1"}],
         "resources": LOG_RESOURCES,
@@ -57,7 +57,7 @@ def access_log(shape: GatewayShape, installation: Installation, logging: Logging
 
 
 def _environment(shape: GatewayShape, installation: Installation) -> list[Manifest]:
-    told = {
+    variables = {
         "CONFIGMAP_NAME": names.config_map(shape.name),
         "GATEWAY_NAME": shape.name,
         "HEALTH_ADDR": f":{HEALTH_PORT}",
@@ -70,16 +70,16 @@ def _environment(shape: GatewayShape, installation: Installation) -> list[Manife
         "WORK_DIR": pod.WORK.path,
     }
     pod_name = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}
-    return [*({"name": name, "value": value} for name, value in told.items() if value), pod_name]
+    return [*({"name": name, "value": value} for name, value in variables.items() if value), pod_name]
 
 
-def _resources(asked: dict[str, Any] | None) -> Manifest:
-    """Return what the class asks for in place of the defaults: a limit may lie below a default request."""
-    if asked is None:
+def _resources(requested: dict[str, Any] | None) -> Manifest:
+    """Return the resources of the class in place of the defaults: a limit may lie below a default request."""
+    if requested is None:
         return RESOURCES
     return {
         kind: {resource: str(amount) for resource, amount in amounts.items()}
-        for kind, amounts in asked.items()
+        for kind, amounts in requested.items()
         if kind in ("requests", "limits") and amounts
     }
 

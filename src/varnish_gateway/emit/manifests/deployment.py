@@ -1,7 +1,7 @@
 """The Deployment of a Gateway.
 
 Routes, endpoints, VCL, certificates and policies are not part of it: they reach running pods.
-A rolling update never takes a pod away before another one is ready.
+A rolling update never removes a pod before another one is ready.
 """
 
 from varnish_gateway.emit import names
@@ -17,7 +17,7 @@ USER = 65532
 
 
 def deployment(shape: GatewayShape, installation: Installation) -> Manifest:
-    """Return the Deployment. With autoscaling the number of pods is not ours to say."""
+    """Return the Deployment. With autoscaling the autoscaler decides the number of pods."""
     spec: Manifest = {
         "selector": {"matchLabels": names.pod_selector(shape.name)},
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": "25%"}},
@@ -29,11 +29,11 @@ def deployment(shape: GatewayShape, installation: Installation) -> Manifest:
 
 
 def _template(shape: GatewayShape, installation: Installation) -> Manifest:
-    told = annotations(shape, shape.parameters.pod_annotations)
+    own = annotations(shape, shape.parameters.pod_annotations)
     return {
         "metadata": {
             "labels": labels(shape),
-            "annotations": {**told, names.INFRA_HASH: infra_hash(shape, installation)},
+            "annotations": {**own, names.INFRA_HASH: infra_hash(shape, installation)},
         },
         "spec": {**_pod(shape, installation), **_placement(shape)},
     }
@@ -63,7 +63,7 @@ def _pod(shape: GatewayShape, installation: Installation) -> Manifest:
 def _placement(shape: GatewayShape) -> Manifest:
     parameters = shape.parameters
     ours = {"labelSelector": {"matchLabels": names.pod_selector(shape.name)}}
-    asked = {
+    placement = {
         "affinity": parameters.affinity,
         "nodeSelector": parameters.node_selector,
         "priorityClassName": parameters.priority_class_name,
@@ -71,11 +71,11 @@ def _placement(shape: GatewayShape) -> Manifest:
         # A constraint without a selector spreads nothing; the pods of this Gateway are meant.
         "topologySpreadConstraints": [ours | constraint for constraint in parameters.topology_spread_constraints],
     }
-    return {field: value for field, value in asked.items() if value}
+    return {field: value for field, value in placement.items() if value}
 
 
 def _security() -> Manifest:
-    """Return the pod's security context: nobody in particular, who may open every port of the pod."""
+    """Return the pod's security context: an unprivileged user who may open every port of the pod."""
     return {
         "runAsNonRoot": True,
         "runAsUser": USER,

@@ -62,7 +62,7 @@ def stamped(manifest: Manifest) -> Manifest:
 
 
 def stamped_head(shape: GatewayShape, name: str) -> Manifest:
-    """Return the head of a ConfigMap with a hash of itself; data that is put there later is told by its own."""
+    """Return the head of a ConfigMap with a hash of itself; data that is added later has its own."""
     return _marked(head(shape, "v1", "ConfigMap", name), head_hash(shape))
 
 

@@ -7,18 +7,18 @@ from varnish_gateway.emit.manifests.shape import GatewayShape
 
 def service(shape: GatewayShape) -> Manifest:
     """Return the Service; the Gateway has a listener to serve."""
-    asked = shape.parameters.service
+    parameters = shape.parameters.service
     manifest = head(shape, "v1", "Service", names.workload(shape.name))
-    manifest["metadata"]["labels"] = labels(shape, asked.labels)
-    manifest["metadata"]["annotations"] = annotations(shape, asked.annotations)
-    spec: Manifest = {"type": asked.type, "selector": names.pod_selector(shape.name), "ports": _ports(shape)}
-    if asked.load_balancer_class:
-        spec["loadBalancerClass"] = asked.load_balancer_class
-    if asked.load_balancer_source_ranges:
-        spec["loadBalancerSourceRanges"] = list(asked.load_balancer_source_ranges)
-    if asked.external_traffic_policy:
-        spec["externalTrafficPolicy"] = asked.external_traffic_policy
-    if asked.type == "LoadBalancer" and len(shape.addresses) == 1:  # the Gateway's status says so otherwise
+    manifest["metadata"]["labels"] = labels(shape, parameters.labels)
+    manifest["metadata"]["annotations"] = annotations(shape, parameters.annotations)
+    spec: Manifest = {"type": parameters.type, "selector": names.pod_selector(shape.name), "ports": _ports(shape)}
+    if parameters.load_balancer_class:
+        spec["loadBalancerClass"] = parameters.load_balancer_class
+    if parameters.load_balancer_source_ranges:
+        spec["loadBalancerSourceRanges"] = list(parameters.load_balancer_source_ranges)
+    if parameters.external_traffic_policy:
+        spec["externalTrafficPolicy"] = parameters.external_traffic_policy
+    if parameters.type == "LoadBalancer" and len(shape.addresses) == 1:  # with more, the Gateway's status has a problem
         spec["loadBalancerIP"] = shape.addresses[0]
     return {**manifest, "spec": spec}
 

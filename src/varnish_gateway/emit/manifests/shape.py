@@ -6,7 +6,7 @@ from varnish_gateway.ir import Parameters, wire
 
 
 class Installation(Struct, frozen=True, kw_only=True):
-    """What the operator was told."""
+    """Settings of the operator that its manifests contain."""
 
     image: str
     image_pull_secrets: tuple[str, ...] = ()
@@ -28,5 +28,5 @@ class GatewayShape(Struct, frozen=True, kw_only=True):
     parameters: Parameters = Parameters()
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
-    addresses: tuple[str, ...] = ()  # asked of the load balancer
+    addresses: tuple[str, ...] = ()  # requested of the load balancer
     shards: int = 1

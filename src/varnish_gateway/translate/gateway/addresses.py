@@ -1,6 +1,6 @@
-"""Judge the addresses that a Gateway asks for.
+"""Validate the addresses that a Gateway requests.
 
-In:   a Gateway's spec.addresses, and whether there is a load balancer to ask.
+In:   a Gateway's spec.addresses, and whether there is a load balancer.
 Out:  what is wrong with them.
 An address without a value is any address.
 """
@@ -29,7 +29,7 @@ def unsupported(gateway: api.Gateway, options: Options) -> Problem | None:
 
 
 def unusable(gateway: api.Gateway, options: Options, parameters: ir.Parameters | None) -> Problem | None:
-    """Return why the addresses can't be had. Without parameters it is not known what could be asked."""
+    """Return why the addresses can't be used. Without parameters the type of the Service is not known."""
     values = [address.value for address in gateway.spec.addresses if address.value]
     if not values:
         return None
@@ -42,13 +42,13 @@ def unusable(gateway: api.Gateway, options: Options, parameters: ir.Parameters |
 
 
 def _unaskable(values: Sequence[str], parameters: ir.Parameters | None) -> str:
-    """Return why a load balancer can't be asked for these addresses."""
+    """Return why a load balancer can't have these addresses."""
     if len(values) > 1:
-        return "a load balancer can be asked for one address; remove the others"
+        return "a load balancer can have one address; remove the others"
     if not _is_address(values[0]):
         return "it is not an IP address; correct it"
     if parameters is not None and parameters.service.type != "LoadBalancer":
-        return f"the class asks for a Service of type {parameters.service.type}, which has no load balancer; remove it"
+        return f"the class has a Service of type {parameters.service.type}, which has no load balancer; remove it"
     return ""
 
 

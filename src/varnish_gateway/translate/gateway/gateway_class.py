@@ -72,7 +72,7 @@ CLUSTER_FEATURES = tuple(
         key=lambda feature: feature["name"],
     )
 )
-"""The same with what takes a cluster and its load balancers."""
+"""The same, and the features that need a cluster with load balancers."""
 
 
 class TranslatedClass(Struct, frozen=True):
@@ -135,7 +135,7 @@ def _parameters(ref: ParametersRef, view: View, vcl_limit: int | None) -> Config
 
 def _invalid(message: str) -> Configured:
     message = f"parametersRef: {message}"
-    # The parameters may have asked for user VCL: what is in force has to stay there.
+    # The parameters may have named user VCL, so the one in force has to stay.
     unavailable = ir.UserVclUnavailable("parametersRef", message)
     return Configured(None, unavailable, Problem("InvalidParameters", message))
 

@@ -128,7 +128,7 @@ def _detached(found: api.ListenerSet, gateway_created: int, problem: Problem) ->
 def _over_quota(listener: ValidatedListener) -> ValidatedListener:
     if not listener.is_served:
         return listener
-    message = "its certificates have no room beside those of other listeners; use another Gateway for some of them"
+    message = "its certificates exceed the quota of the Gateway; use another Gateway for some of them"
     return structs.replace(listener, unserved=Problem("Invalid", message))
 
 

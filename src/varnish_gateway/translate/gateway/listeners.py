@@ -151,10 +151,14 @@ def _families(specs: Sequence[ListenerSpec], port: int) -> frozenset[str]:
 
 def _conflict(spec: ListenerSpec, families: frozenset[str], twins: Counter[tuple[int, str, str]]) -> Problem | None:
     if spec.protocol in FAMILIES and len(families) > 1:
-        return Problem("ProtocolConflict", f"other listeners on port {spec.port} speak a protocol that can't share it")
+        return Problem(
+            "ProtocolConflict",
+            f"other listeners on port {spec.port} use a protocol that can't share it; choose another port",
+        )
     if twins[_identity(spec)] > 1:
         return Problem(
             "HostnameConflict",
-            f"another listener on port {spec.port} has the same hostname ({hostnames.normal(spec.hostname)})",
+            f"another listener on port {spec.port} has the same hostname ({hostnames.normal(spec.hostname)}); "
+            "choose another one",
         )
     return None

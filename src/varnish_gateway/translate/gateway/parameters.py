@@ -85,5 +85,5 @@ def _invalid_scaling(spec: ParametersSpec) -> str | None:
         return "autoscaling: minReplicas is greater than maxReplicas; lower it"
     asked = spec.resources
     if asked is not None and not any("cpu" in (asked.get(kind) or {}) for kind in ("requests", "limits")):
-        return "autoscaling: it reckons with the CPU that a pod asks for; add resources.requests.cpu"
+        return "autoscaling: the autoscaler needs the CPU request of a pod; add resources.requests.cpu"
     return None

@@ -1,8 +1,8 @@
-"""Judge what a class adds to the pods: volumes, mounts, init containers.
+"""Validate what a class adds to the pods: volumes, mounts, init containers.
 
 In:   the spec of a GatewayClassParameters.
 Out:  what clashes with the gateway's own pod, or with itself, and how to correct it.
-What is inside a volume or a container is for the API server to judge.
+The API server validates the content of volumes and containers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _mount_clash(mount: dict[str, Any], spec: ParametersSpec) -> str | None:
     if not path.is_absolute() or ".." in path.parts:
         return f"{field} is not a path from the root; correct it"
     for own in map(PurePosixPath, (mount.path for mount in pod.MOUNTS)):
-        # What lies below /tmp disturbs nobody; the other directories are the gateway's alone.
+        # A mount below /tmp is harmless; the other directories belong to the gateway alone.
         inside = path == own if str(own) == pod.TMP.path else path.is_relative_to(own)
         if inside or own.is_relative_to(path):
             return f"{field} would cover {own}, which the gateway uses itself; choose another path"

@@ -38,7 +38,7 @@ class View:
         return cast("ObjectT | None", self._store.objects.get(key))
 
     def validated(self, kind: type[ObjectT], namespace: str, name: str, validate: Callable[[ObjectT], T]) -> T | None:
-        """Return the result of a pure function of an object; it runs once per object, whoever asks."""
+        """Return the result of a pure function of an object; it runs once per object."""
         found = self.find(kind, namespace, name)
         if found is None:
             return None

@@ -1,8 +1,8 @@
-"""Which listeners take a route. Decided here, once; status, counts and routing read the answer.
+"""Which listeners a route attaches to. Decided here, once; status, counts and routing read the answer.
 
 In:   a route, one of its parentRefs, and the Gateway or ListenerSet that it names.
 Out:  the listeners with the hostnames that meet there, or why there are none.
-Whether a listener is served does not matter here: a route is attached by what it asks for
+Whether a listener is served does not matter here: a route is attached by what it names
 and what the listener allows.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Attached(Struct, frozen=True):
-    """A listener that takes the route, whose it is, and those hostnames of the route that meet its own."""
+    """A listener of the route, its Gateway or ListenerSet, and those hostnames of the route that meet its own."""
 
     owner: Key
     listener: ValidatedListener
@@ -38,8 +38,8 @@ def attach(route: HTTPRoute, ref: ParentReference, parent: RouteParent, view: Vi
 
     A Gateway stands for its own listeners only, not for those of its ListenerSets.
     """
-    if not parent.listeners:  # a ListenerSet that its Gateway does not take
-        return Problem("NoMatchingParent", f"{parent.key} is no part of {parent.gateway}, see its conditions")
+    if not parent.listeners:  # a ListenerSet that its Gateway does not allow
+        return Problem("NoMatchingParent", f"{parent.key} is not attached to {parent.gateway}, see its conditions")
     named = [
         listener
         for listener in parent.listeners
@@ -58,7 +58,8 @@ def attach(route: HTTPRoute, ref: ParentReference, parent: RouteParent, view: Vi
     if not attached:
         own = listed([listener.hostname for listener in allowing], ", ")
         return Problem(
-            "NoMatchingListenerHostname", f"none of the route's hostnames is within those of listeners: {own}"
+            "NoMatchingListenerHostname",
+            f"none of the route's hostnames is within those of listeners: {own}; change hostnames",
         )
     return attached
 

@@ -2,7 +2,7 @@
 
 In:   one BackendRef and the namespace of the route that holds it.
 Out:  the pool that it names, or why it can't be used. The order of checks decides which
-      reason a user sees: nothing about another namespace is told without a grant.
+      reason a user sees: without a grant, no message reveals anything about another namespace.
 A Service without endpoints is resolved: that is decided where endpoints are known.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from varnish_gateway.translate.incremental.view import View
 
 SPOKEN = (None, "", "http", "kubernetes.io/ws")
-"""The appProtocols that we speak to backends."""
+"""The supported appProtocols."""
 
 
 def resolve(ref: BackendRef, *, route_namespace: str, allow_external_name: bool, view: View) -> wire.Backend | Problem:
@@ -74,10 +74,12 @@ def _external(ref: BackendRef, service: api.Service, namespace: str, *, allowed:
 
 def _unspoken(port: ServicePort, service: str) -> Problem | None:
     if port.protocol != "TCP":
-        return Problem("UnsupportedProtocol", f"port {port.port} of {service} is {port.protocol}, not TCP")
+        return Problem(
+            "UnsupportedProtocol", f"port {port.port} of {service} is {port.protocol}, not TCP; use a TCP port"
+        )
     if port.app_protocol in SPOKEN:
         return None
     return Problem(
         "UnsupportedProtocol",
-        f"port {port.port} of {service} has the appProtocol {port.app_protocol}; http and kubernetes.io/ws are spoken",
+        f"port {port.port} of {service} has the appProtocol {port.app_protocol}; use http or kubernetes.io/ws",
     )

@@ -1,7 +1,7 @@
 """Translate one HTTPRoute, alone.
 
 In:   its key and a view.
-Out:  TranslatedRoute: a wire.Route for each Gateway that takes it, the listeners that count it,
+Out:  TranslatedRoute: a wire.Route for each Gateway that it attaches to, the listeners that count it,
       and its status. None where no Gateway of ours, nor a ListenerSet of one, is its parent.
 """
 
@@ -33,7 +33,7 @@ PARENT_KINDS: Mapping[tuple[str, str], type[api.Object]] = {
     (GROUP, kind.kind): kind for kind in (api.Gateway, api.ListenerSet)
 }
 TOO_LARGE = wire.Rule(matches=(wire.Match(path=wire.PathMatch(type="regex", value=".*")),), status=500)
-"""As a regex it ranks below every other path, lest it takes what other routes of its hostnames have."""
+"""As a regex it ranks below every other path, so that it hides no other route of its hostnames."""
 
 _encode = json.Encoder().encode
 
@@ -80,7 +80,7 @@ def _within(limit: int | None, rules: Rules) -> Rules:
     """Return the rules; one that answers 500 in their place where they are too large to be carried."""
     if limit is None or (size := len(_encode(rules.rules))) <= limit:
         return rules
-    message = f"its rules have {size:,} bytes, and {limit:,} are possible; split the route"
+    message = f"its rules have {size:,} bytes, more than the limit of {limit:,}; split the route"
     return structs.replace(rules, rules=(TOO_LARGE,), invalid=(Problem("UnsupportedValue", message),))
 
 
@@ -99,7 +99,7 @@ def _parent(ref: ParentReference, route: api.HTTPRoute, options: Options, view: 
 
 
 def _taken(parents: Sequence[AnsweredRef]) -> dict[Key, dict[str, Attached]]:
-    """Return the listeners that take the route, by Gateway and id: several parentRefs can name one."""
+    """Return the listeners that the route attaches to, by Gateway and id: several parentRefs can name one."""
     taken: dict[Key, dict[str, Attached]] = {}
     for parent in parents:
         if not isinstance(parent.answer, Problem):
@@ -140,7 +140,7 @@ def _conditions(answer: Answer, rules: Rules, generation: int) -> Iterator[ir.Co
 
 
 def _unserved(answer: Answer) -> str:
-    """Return a hint where a listener takes the route but is not served itself."""
+    """Return a hint where the route attaches to a listener that is not served itself."""
     if isinstance(answer, Problem):
         return ""
     unserved = listed([by.listener.name for by in answer if not by.listener.is_served], ", ")

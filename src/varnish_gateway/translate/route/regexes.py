@@ -1,4 +1,4 @@
-"""Whether a regular expression can be compiled, asked of the engine that will run it."""
+"""Whether a regular expression compiles, according to the engine that will run it."""
 
 from functools import lru_cache
 

@@ -4,7 +4,7 @@ In:   a route, and the view for its backends.
 Out:  wire.Rules, the problems of each rule that can't be served, the references that
       can't be resolved.
 A rule with a problem stays and answers 500. One whose matches are at fault goes to the end,
-because what is left of them may take more than was meant: on a tie a healthy rule wins.
+because what is left of them may match more than intended: on a tie a valid rule wins.
 A reference that can't be resolved answers 500 for its share of the weight.
 """
 

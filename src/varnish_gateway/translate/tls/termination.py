@@ -49,7 +49,7 @@ class Secured(NamedTuple):
 def secure(
     requests: Sequence[TlsRequest], frontend: Frontend, gateway: Referrer, view: View, limit: int | None
 ) -> Secured:
-    """Return the listeners of a Gateway with what they serve TLS with; the first ones have room first."""
+    """Return the listeners of a Gateway with their certificates; the first ones are charged to the quota first."""
     ports = sorted({one.listener.port for one in requests if one.listener.scheme == "https"})
     resolved = {port: client_validation.resolve(frontend.validation(port), gateway, view) for port in ports}
     clients = {port: found for port, found in resolved.items() if found is not None}
@@ -85,10 +85,10 @@ def assemble(listeners: Iterable[ValidatedListener], material: Material) -> ir.T
 
 
 def _own_hosts(file: File, listener: ValidatedListener, others: Iterable[ValidatedListener]) -> Sequence[str]:
-    """Return those host names of a certificate for which its listener is the one that takes requests.
+    """Return those host names of a certificate for which its listener serves the requests.
 
     They tell the certificates of one listener apart, and reach below a wildcard, which is one label
-    deep for whoever selects certificates.
+    deep for the TLS terminator.
     """
     own = listener.hostname
     inside = [host for host in file.hosts if host != own and hostnames.covers(own, host)]
@@ -116,7 +116,7 @@ def _secured(
         needed = clients.file if clients else None
         files = tuple(file for file in certified.files if quota.charge(file, needed, listener.hostname))
         if len(files) < len(certified.files):
-            left = f"of {len(certified.files)} certificates {len(files)} have room beside those of other listeners"
+            left = f"{len(files)} of {len(certified.files)} certificates are within the quota of the Gateway"
             problems.append(Problem("InvalidCertificateRef", f"{left}; use another Gateway for some of them"))
     unserved = None if files or rejected else Problem("Invalid", joined(problems))
     found = [*problems, *([listener.unresolved] if listener.unresolved else ())]

@@ -84,5 +84,5 @@ def test_the_api_servers_own_ways_of_saying_it(live: object, wanted: object):
         ({"text": "something"}, {"text": ""}),
     ],
 )
-def test_what_is_not_covered(live: object, wanted: object):
+def test_missing_or_different_field_is_not_covered(live: object, wanted: object):
     assert not covers(live, wanted)

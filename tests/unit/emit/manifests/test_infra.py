@@ -123,7 +123,7 @@ def test_names_and_labels_do_not_change_the_hash(field: str, value: object):
         ("log_level", "debug", False),
     ],
 )
-def test_what_the_operator_was_told(field: str, value: object, differs: bool):
+def test_settings_of_the_operator_reach_the_pods(field: str, value: object, differs: bool):
     told = msgspec.structs.replace(INSTALLATION, **{field: value})
     assert (hash_of(shape(), told) != hash_of(shape())) == differs
 

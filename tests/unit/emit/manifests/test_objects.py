@@ -20,7 +20,7 @@ def container(of: GatewayShape, name: str = pod.GATEWAY_CONTAINER) -> dict:
     return next(each for each in running if each["name"] == name)
 
 
-def test_the_kinds():
+def test_supported_kinds_are_listed():
     assert {key.kind for key in objects(shape(), INSTALLATION)} == KINDS
     asked = shape(parameters=parameters(podDisruptionBudget={"minAvailable": 1}, autoscaling={"maxReplicas": 2}))
     assert {key.kind for key in objects(asked, INSTALLATION)} == KINDS | {
@@ -106,7 +106,7 @@ def test_an_address_is_asked_of_a_load_balancer(addresses: tuple[str, ...], type
     ("spec", "replicas"),
     [({}, 1), ({"replicas": 0}, 0), ({"replicas": 5}, 5), ({"autoscaling": {"maxReplicas": 3}}, None)],
 )
-def test_replicas(spec: dict, replicas: int | None):
+def test_replicas_are_absent_with_autoscaling(spec: dict, replicas: int | None):
     assert made("Deployment", shape(parameters=parameters(**spec)))["spec"].get("replicas") == replicas
 
 
@@ -144,7 +144,7 @@ def test_private_keys_reach_no_disk():
     assert {"name": pod.WORK.volume, "emptyDir": {"medium": "Memory"}} in volumes
 
 
-def test_the_environment():
+def test_environment_of_the_gateway_container():
     told = {each["name"]: each.get("value") for each in container(shape())["env"]}
     assert told == {
         "CONFIGMAP_NAME": "web-vcl",

@@ -14,7 +14,7 @@ def asking(*values: str, type_: str = "IPAddress"):
     return gateway("gw", addresses=[{"type": type_, "value": value} if value else {"type": type_} for value in values])
 
 
-def test_types():
+def test_unsupported_address_type_is_a_problem():
     for options in (ONE_MACHINE, CLUSTER):
         assert unsupported(gateway("gw"), options) is None
         assert unsupported(asking("192.0.2.1"), options) is None

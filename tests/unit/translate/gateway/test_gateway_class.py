@@ -64,7 +64,7 @@ def test_a_class_that_is_not_there():
     assert translate_class(Key("GatewayClass", "", "gone"), Options(), view_of()) is None
 
 
-def test_parameters():
+def test_class_has_the_parameters_that_it_names():
     ref = {"group": VARNISH_API, "kind": "GatewayClassParameters", "name": "p"}
     assert ask(PARAMETERS, ref=ref).configured.parameters == ir.Parameters(varnishd_extra_args=("-p", "a=b"))
 

@@ -19,7 +19,7 @@ def conditions(status: ir.GatewayStatus) -> dict[str, tuple[str, str]]:
     return {each.type: (each.status, each.reason) for each in status.conditions}
 
 
-def test_all_is_well():
+def test_problem_free_condition_is_true():
     status = status_of(gateway(metadata={"generation": 5}))
     assert conditions(status) == {
         "Accepted": ("True", "Accepted"),
@@ -56,14 +56,14 @@ def test_addresses():
     assert conditions(unsupported)["Accepted"] == ("False", "UnsupportedAddress")
 
 
-def test_a_gateway_that_asks_for_what_we_do_not_have_is_not_served():
+def test_gateway_with_an_unsupported_field_is_not_served():
     ref = {"group": "example.com", "kind": "Parameters", "name": "p"}
     delta = Translator(assume_class=True).update(keyed(gateway(infrastructure={"parametersRef": ref})))
     assert conditions(delta.statuses[GW])["Accepted"] == ("False", "InvalidParameters")
     assert delta.gateways[GW].listeners == ()
 
 
-def test_a_class_at_fault_does_not_stop_what_is_in_force():
+def test_invalid_class_keeps_the_last_configuration():
     ref = {"group": "example.com", "kind": "Parameters", "name": "p"}
     spec = {"controllerName": "varnish-software.com/gateway", "parametersRef": ref}
     delta = Translator().update(keyed(gateway(), obj("GatewayClass", "varnish", spec=spec)))

@@ -63,7 +63,7 @@ def test_its_listeners_are_served_with_those_of_the_gateway():
     ],
     ids=str,
 )
-def test_a_gateway_says_from_where_it_takes_them(choice: dict | None, namespace: str, allowed: bool):
+def test_allowed_listeners_decides_the_namespaces(choice: dict | None, namespace: str, allowed: bool):
     asked = {} if choice is None else {"allowedListeners": {"namespaces": choice}}
     team = obj("Namespace", "team", group="", metadata={"labels": {"tier": "web"}})
     delta = delta_of(gateway(**asked), team, listener_set(namespace=namespace))
@@ -124,12 +124,12 @@ def test_a_protocol_that_can_not_share_the_port():
     assert [each.name for each in delta.gateways[GW].listeners] == ["http", "default/set/own"]
 
 
-def test_udp_is_in_nobodys_way():
+def test_udp_listener_conflicts_with_none():
     delta = delta_of(gateway(**EVERYWHERE), listener_set("set", entry(protocol="UDP")))
     assert of_listeners(delta.statuses[SET]) == {"http": "UnsupportedProtocol"}
 
 
-def test_what_is_not_served_is_in_the_way_of_nothing_in_its_own_set():
+def test_unserved_listener_conflicts_with_none_of_its_set():
     listeners = (entry("tcp", protocol="TCP", port=81), entry(port=81))
     delta = delta_of(gateway(**EVERYWHERE), listener_set("set", *listeners))
     assert of_listeners(delta.statuses[SET]) == {"tcp": "UnsupportedProtocol", "http": "Accepted"}
@@ -142,7 +142,7 @@ def test_listeners_of_one_set_that_conflict_all_lose():
     assert of_listeners(delta.statuses[SET._replace(name="other")]) == {"http": "Accepted"}, "they claim nothing"
 
 
-def test_the_next_one_takes_the_place_of_one_that_goes():
+def test_deleted_listener_frees_its_place_for_the_next():
     first, second = (listener_set(name, entry(hostname="a.com")) for name in ("a", "b"))
     translator = Translator(assume_class=True)
     translator.update(keyed(gateway(**EVERYWHERE), first, second))
@@ -202,7 +202,7 @@ def test_a_gateway_of_another_is_not_for_us_to_speak_about():
     assert delta == ir.Delta()
 
 
-def test_on_one_machine_nobody_else_has_the_gateway():
+def test_missing_gateway_on_one_machine_is_reported_to_the_listener_set():
     delta = delta_of(listener_set(), route(parentRefs=[in_sets("set"), in_sets("gone")]), one_machine=True)
     assert told(delta.statuses[SET]) == {
         "Accepted": ("False", "ParentNotAccepted"),
@@ -219,7 +219,7 @@ def test_a_gateway_that_is_not_served_serves_no_set():
     assert told(delta.statuses[SET])["Accepted"] == ("False", "ParentNotAccepted")
 
 
-def test_a_class_at_fault_stops_no_set():
+def test_invalid_class_keeps_listener_sets_served():
     ref = {"group": "example.com", "kind": "Parameters", "name": "p"}
     spec = {"controllerName": "varnish-software.com/gateway", "parametersRef": ref}
     delta = Translator().update(keyed(gateway(**EVERYWHERE), listener_set(), obj("GatewayClass", "varnish", spec=spec)))
@@ -243,7 +243,7 @@ def test_ports_of_one_machine_belong_to_the_gateway_of_the_set():
     assert of_listeners(delta.statuses[SET]) == {"http": "PortUnavailable"}
 
 
-def test_a_set_that_moves_takes_its_routes_along():
+def test_listener_set_with_a_new_parent_keeps_its_routes():
     translator = Translator(assume_class=True)
     objects = [gateway(**EVERYWHERE), gateway("second", **EVERYWHERE), service(), route(parentRefs=[in_sets("set")])]
     translator.update(keyed(*objects, listener_set()))
@@ -256,7 +256,7 @@ def test_a_set_that_moves_takes_its_routes_along():
     assert (delta.statuses[GW].attached_listener_sets, delta.statuses[second].attached_listener_sets) == (UNSET, 1)
 
 
-def test_one_of_many_costs_what_it_touches():
+def test_change_of_one_listener_set_recomputes_only_that_one():
     """Of 1,000 ListenerSets on one port a change of one redoes that one; a route of one costs nothing of the others."""
     layers, computed = recording(listener_sets.RESOLVE)
     translator = Translator(layers, assume_class=True)

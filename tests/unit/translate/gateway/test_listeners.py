@@ -17,14 +17,14 @@ def reasons(listeners: tuple[ValidatedListener, ...]) -> list[str | None]:
     return [listener.rejected and listener.rejected.reason for listener in listeners]
 
 
-def test_a_plain_listener():
+def test_http_listener_is_accepted():
     (listener,) = validated({"hostname": "A.example.com"})
     assert (listener.hostname, listener.kinds, listener.rejected) == ("a.example.com", (HTTP_ROUTE,), None)
     assert to_wire(listener) == wire.Listener(name="l0", socket="http-80", port=80, hostname="a.example.com")
 
 
 @pytest.mark.parametrize("protocol", ["TLS", "TCP", "UDP", "example.com/own"])
-def test_protocols_that_are_not_served(protocol: str):
+def test_unsupported_protocol_is_rejected(protocol: str):
     (listener,) = validated({"protocol": protocol})
     assert listener.rejected.reason == "UnsupportedProtocol"
     assert listener.kinds == ()
@@ -44,18 +44,18 @@ def test_https_has_sockets_of_its_own():
         ({"options": {"gateway.varnish-software.com/ciphers": "x"}}, "tls.options: gateway.varnish-software.com/ci"),
     ],
 )
-def test_tls_that_we_can_not_do_is_refused(tls, told):
+def test_unsupported_tls_options_are_rejected(tls, told):
     (listener,) = validated({"protocol": "HTTPS", "tls": tls})
     assert listener.rejected.reason == "UnsupportedValue"
     assert told in listener.rejected.message
 
 
-def test_options_of_others_are_passed_over():
+def test_tls_options_of_other_domains_are_ignored():
     (listener,) = validated({"protocol": "HTTPS", "tls": {"options": {"example.com/ciphers": "x"}}})
     assert listener.rejected is None
 
 
-def test_a_port_of_our_own():
+def test_reserved_port_is_unavailable():
     assert reasons(validated({"port": 1969}, {"port": 1970})) == ["PortUnavailable", None]
 
 
@@ -118,7 +118,7 @@ def test_an_accepted_listener_without_a_certificate_is_not_programmed():
     ]
 
 
-def test_a_refused_listener_is_not_programmed():
+def test_rejected_listener_is_not_programmed():
     status = status_of(reject(validated({})[0], Problem("PortUnavailable", "taken")), 0, 1)
     assert [(each.status, each.reason) for each in status.conditions[:2]] == [
         ("False", "PortUnavailable"),

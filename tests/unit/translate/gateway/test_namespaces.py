@@ -40,7 +40,7 @@ def test_labels_are_looked_up_and_remembered_only_for_a_selector():
         ("Like", ("web",), False),
     ],
 )
-def test_operators(operator: str, values: tuple[str, ...], wanted: bool):
+def test_selector_operators_are_evaluated(operator: str, values: tuple[str, ...], wanted: bool):
     selector = LabelSelector(match_expressions=(SelectorRequirement(key="tier", operator=operator, values=values),))
     assert selects(selector, {"tier": "web"}) is wanted
 

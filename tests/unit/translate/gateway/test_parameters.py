@@ -17,7 +17,7 @@ def vcl(**data: str) -> api.Object:
     return obj("ConfigMap", "vcl", "team", group="", data=data)
 
 
-def test_nothing_asked():
+def test_empty_parameters_have_defaults():
     assert ask() == Configured(ir.Parameters())
 
 
@@ -103,7 +103,7 @@ def test_everything_is_handed_on():
         ({"extraVolumes": [{"name": "tmp"}]}, "extraVolumes: the name tmp"),
     ],
 )
-def test_what_can_not_be_done(spec: dict, complaint: str):
+def test_invalid_combination_is_a_problem(spec: dict, complaint: str):
     got = ask(**spec)
     assert got.problem.reason == "InvalidParameters"
     assert complaint in got.problem.message

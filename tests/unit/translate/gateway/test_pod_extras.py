@@ -15,12 +15,12 @@ def mounted(*paths: str) -> str | None:
     return ask(extraVolumes=[VOLUME], extraVolumeMounts=[{"name": "data", "mountPath": path} for path in paths])
 
 
-def test_nothing_added():
+def test_class_without_additions_has_no_problem():
     assert ask() is None
 
 
 @pytest.mark.parametrize("path", ["/data", "/var/lib/varnish-data", "/tmp/data", "/var/run/varnishd", "/etc/varnish"])
-def test_what_disturbs_nobody(path: str):
+def test_harmless_additions_are_accepted(path: str):
     assert mounted(path) is None
 
 

@@ -16,7 +16,7 @@ def programmed(of: ir.GatewayStatus | ir.ListenerStatus) -> tuple[str, str, str]
     return found.status, found.reason, found.message
 
 
-def test_served():
+def test_served_gateway_is_programmed_with_addresses():
     address = ir.StatusAddress("IPAddress", "192.0.2.1")
     got = with_programmed(status(), served=True, addresses=[address])
     assert got.addresses == (address,)
@@ -24,12 +24,12 @@ def test_served():
     assert programmed(got.listeners[0]) == ("True", "Programmed", "")
 
 
-def test_what_translation_refused_stays_refused():
+def test_listener_rejected_by_translation_stays_rejected():
     got = with_programmed(status(), served=True)
     assert programmed(got.listeners[1])[:2] == ("False", "Invalid")
 
 
-def test_not_served_says_why():
+def test_unserved_gateway_has_the_reason():
     got = with_programmed(status(), served=False, message="VCL does not compile")
     assert programmed(got) == ("False", "Pending", "VCL does not compile")
     assert programmed(got.listeners[0]) == ("False", "Pending", "VCL does not compile")

@@ -21,7 +21,7 @@ def ask(*listeners: dict, namespace: str = "default", hostnames: tuple[str, ...]
     return answer.reason if isinstance(answer, Problem) else {by.listener.name: by.hostnames for by in answer}
 
 
-def test_a_route_attaches_to_every_listener_that_takes_it():
+def test_route_attaches_to_every_matching_listener():
     assert ask(ONE, TWO) == {"one": ("*",), "two": ("*",)}
 
 
@@ -37,25 +37,25 @@ def test_a_route_attaches_to_every_listener_that_takes_it():
     ],
     ids=str,
 )
-def test_section_name_and_port(ref: dict, wanted: dict | str):
+def test_section_name_and_port_select_listeners(ref: dict, wanted: dict | str):
     assert ask(ONE, TWO, **ref) == wanted
 
 
-def test_what_a_listener_allows():
+def test_allowed_routes_decide_attachment():
     assert ask(ONE, namespace="team") == "NotAllowedByListeners"
     assert ask(ONE, TWO | {"allowedRoutes": {"namespaces": {"from": "All"}}}, namespace="team") == {"two": ("*",)}
     assert ask(TWO | {"allowedRoutes": {"kinds": [{"kind": "GRPCRoute"}]}}) == "NotAllowedByListeners"
 
 
-def test_hostnames_decide_last():
+def test_hostnames_are_compared_last():
     assert ask(ONE, hostnames=("b.example.com",)) == "NoMatchingListenerHostname"
     assert ask(ONE, hostnames=("b.example.com",), namespace="team") == "NotAllowedByListeners"
     assert ask(ONE, hostnames=("b.example.com", "*.example.com")) == {"one": ("*.example.com",)}
 
 
-def test_a_listener_that_is_not_served_for_its_port_still_takes_routes():
+def test_listener_on_a_reserved_port_still_attaches_routes():
     assert ask(TWO | {"port": 6082}) == {"two": ("*",)}
 
 
-def test_a_protocol_that_is_not_served_takes_none():
+def test_unserved_protocol_attaches_no_route():
     assert ask(ONE | {"protocol": "TLS"}) == "NotAllowedByListeners"

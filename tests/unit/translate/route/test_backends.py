@@ -37,7 +37,7 @@ def test_another_namespace_needs_a_grant():
     )
 
 
-def test_nothing_is_told_about_another_namespace_without_a_grant():
+def test_missing_grant_reveals_nothing_about_another_namespace():
     view = view_of()
     assert reason(ask(view, namespace="team")) == "RefNotPermitted"
     assert Key("Service", "team", "web") not in view.dependencies
@@ -60,7 +60,7 @@ def test_the_own_namespace_needs_no_grant_also_when_it_is_named():
     ],
     ids=str,
 )
-def test_references_that_lead_nowhere(ref: dict, wanted: str):
+def test_unresolvable_backend_ref_has_its_reason(ref: dict, wanted: str):
     assert reason(ask(view_of(service()), **ref)) == wanted
 
 

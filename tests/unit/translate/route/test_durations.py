@@ -9,12 +9,12 @@ from varnish_gateway.translate.route.durations import milliseconds
     ("text", "expected"),
     [("0s", 0), ("500ms", 500), ("1s", 1000), ("1m", 60_000), ("1h30m", 5_400_000), ("1h1m1s1ms", 3_661_001)],
 )
-def test_durations(text: str, expected: int):
+def test_duration_is_milliseconds(text: str, expected: int):
     assert milliseconds(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "1", "s", "-1s", "1.5s", "1d", "1s ", "123456s", "1s1s1s1s1s", "\uff11s"])
-def test_what_is_no_duration(text: str):
+def test_invalid_duration_is_none(text: str):
     assert milliseconds(text) is None
 
 

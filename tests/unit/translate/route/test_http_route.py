@@ -53,7 +53,7 @@ def test_parents_that_are_not_ours_to_answer():
     assert WEB not in translate(gateway(), service(), route(parentRefs=refs)).statuses
 
 
-def test_on_one_machine_a_missing_gateway_is_told():
+def test_missing_gateway_on_one_machine_is_reported_to_the_route():
     delta = translate(service(), route(), one_machine=True)
     assert conditions(delta.statuses[WEB].parents[0])["Accepted"] == ("False", "NoMatchingParent")
 

@@ -35,7 +35,7 @@ def test_an_empty_match_matches_everything():
     ],
     ids=str,
 )
-def test_paths(path: dict, wanted: tuple[str, str]):
+def test_path_types_are_translated(path: dict, wanted: tuple[str, str]):
     got = path_of(path)
     assert (got.type, got.value) == wanted
 

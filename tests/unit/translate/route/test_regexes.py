@@ -1,11 +1,11 @@
 from varnish_gateway.translate.route.regexes import why_invalid
 
 
-def test_a_good_pattern():
+def test_valid_pattern_has_no_problem():
     assert why_invalid("/v[0-9]+(/.*)?") is None
 
 
-def test_a_bad_pattern_says_why():
+def test_invalid_pattern_has_a_reason():
     assert "unclosed group" in (why_invalid("/(a") or "")
 
 

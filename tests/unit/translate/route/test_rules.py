@@ -16,7 +16,7 @@ def test_a_rule_with_a_backend():
     assert got.rejection is None
 
 
-def test_a_share_that_leads_nowhere_answers_500():
+def test_unresolved_backend_answers_500_for_its_weight():
     got = translate({"backendRefs": [WEB, {"name": "gone", "port": 80, "weight": 2}]})
     assert got.rules[0].backends == (SERVED, wire.Backend(weight=2, status=500))
     assert [problem.reason for problem in got.unresolved] == ["BackendNotFound"]

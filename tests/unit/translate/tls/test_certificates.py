@@ -56,7 +56,7 @@ def test_other_kinds(fields):
     assert "use a Secret" in found.problems[0].message
 
 
-def test_another_namespace_takes_a_grant_and_without_one_nothing_is_told():
+def test_secret_of_another_namespace_needs_a_grant():
     there = certificate(namespace="team")
     without = resolve(asked("cert", namespace="team"), GATEWAY, view_of(there))
     assert told(without) == ["RefNotPermitted"]
@@ -107,7 +107,7 @@ def test_plain_text_counts_as_an_api_server_would_take_it():
     )
 
 
-def test_a_secret_is_judged_once_until_it_is_another(monkeypatch):
+def test_secret_is_validated_once_until_it_changes(monkeypatch):
     judged = []
     monkeypatch.setattr(pem, "certificate", lambda chain, key: judged.append(chain) or pem.named(chain + key, ".pem"))
     store = ObjectStore()

@@ -128,7 +128,7 @@ def test_the_certificates_of_one_listener_are_told_apart_by_the_hosts_that_they_
     ]
 
 
-def test_a_listener_of_another_port_is_in_nobodys_way():
+def test_listener_on_another_port_conflicts_with_none():
     world = World(
         gateway("gw", https("any", "a"), https("other", "a", hostname="a.org", port=8443)), hosting("a", "a.org")
     )
@@ -178,7 +178,7 @@ def test_a_gateway_of_one_listener_without_a_certificate_is_accepted_and_not_pro
     assert (world.status.conditions[0].status, world.status.conditions[0].reason) == ("False", "ListenersNotValid")
 
 
-def test_a_rotation_redoes_its_gateways_and_no_route():
+def test_rotated_certificate_recomputes_no_route():
     second = obj("Gateway", "second", "default", spec={"gatewayClassName": "varnish", "listeners": [https("x", "no")]})
     layers, computed = recording(http_route.LAYER)
     objects = (gateway("gw", https()), second, certificate(), certificate("no"), service(), route())
@@ -202,7 +202,7 @@ def test_a_grant_that_comes_and_goes():
     assert world.tls == ir.Tls()
 
 
-def test_a_refused_listener_still_says_what_is_wrong_with_its_certificate():
+def test_rejected_listener_still_reports_its_certificate():
     world = World(gateway("gw", PLAIN, https("one", "gone", port=80)), certificate())
     found = world.listener("one")
     assert found["Conflicted"] == ("True", "ProtocolConflict")
@@ -223,7 +223,7 @@ def large(name: str) -> api.Object:
     return decode(ROOT.issue(name, padding=CERTIFICATE_BYTES // 2).secret("default", name))
 
 
-def test_what_does_not_fit_is_the_loss_of_its_listener_alone():
+def test_listener_over_quota_affects_no_other_listener():
     listeners = [https(f"l{n}", f"c{n}", hostname=f"l{n}.example.com") for n in range(4)]
     secrets = [large(f"c{n}") for n in range(3)]
     world = World(gateway("gw", *listeners), *secrets, certificate("c3"), tls_limit=100_000)
@@ -231,10 +231,10 @@ def test_what_does_not_fit_is_the_loss_of_its_listener_alone():
     assert world.listener("l2") == UNCERTIFIED
     assert sum(map(len, world.tls.files.values())) < 100_000
     (message,) = (c.message for c in world.status.listeners[2].conditions if c.type == "Programmed")
-    assert "of 1 certificates 0 have room" in message
+    assert "0 of 1 certificates are within the quota" in message
 
 
-def test_a_certificate_takes_room_once():
+def test_certificate_is_charged_to_the_quota_once():
     listeners = [https(f"l{n}", "c", hostname=f"l{n}.example.com") for n in range(9)]
     world = World(gateway("gw", *listeners), large("c"), tls_limit=100_000)
     assert len(world.served) == 9
@@ -277,7 +277,7 @@ def test_a_port_whose_validation_can_not_be_had_is_not_served_without_it():
     assert world.tls == ir.Tls()
 
 
-def test_authorities_that_have_no_room_are_not_left_out():
+def test_authorities_over_quota_are_not_left_out():
     frontend = {"frontend": {"default": validated("ca")}}
     big = decode(certificates.config_map("default", "ca", certificates.authority("big", padding=60_000)))
     world = World(gateway("gw", PLAIN, https(), tls=frontend), certificate(), big, tls_limit=50_000)
@@ -285,7 +285,7 @@ def test_authorities_that_have_no_room_are_not_left_out():
     assert world.tls == ir.Tls()
 
 
-def test_the_fallback_is_said_aloud():
+def test_insecure_fallback_has_a_condition():
     insecure = {"frontend": {"default": validated("ca", mode="AllowInsecureFallback")}}
     world = World(gateway("gw", https(), tls=insecure), certificate(), ca())
     assert world.tls.ports[0].clients.insecure
@@ -296,7 +296,7 @@ def test_the_fallback_is_said_aloud():
     assert [each.type for each in world.status.conditions] == ["Accepted", "Programmed", "ResolvedRefs"]
 
 
-def test_keys_are_not_shown():
+def test_representation_shows_no_private_key():
     world = World(gateway("gw", https()), certificate())
     assert "PRIVATE" not in repr(world.tls)
     validated = gateways.validate(GW, Options(assume_class=True), view_of(gateway("gw", https()), certificate()))

@@ -5,7 +5,7 @@ from varnish_gateway.ir import wire
 from varnish_gateway.translate.route.filters.cors import translate_cors
 
 
-def test_everything():
+def test_every_parameter_is_kept():
     source = HTTPCORSFilter(
         allow_origins=("https://A.org", "https://*.b.org:8443", "http://*"),
         allow_methods=("GET", "PUT"),
