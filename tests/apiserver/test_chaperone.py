@@ -74,7 +74,7 @@ async def test_every_change_of_routing_endpoints_and_vcl_reaches_traffic(gateway
     assert running.process.returncode == 0
 
 
-async def test_nothing_serves_before_everything_is_there(gateway, chaperone, tea):
+async def test_chaperone_is_unready_until_vcl_routing_and_endpoints_exist(gateway, chaperone, tea):
     one = f"{gateway.namespace}/one"
     async with chaperone.running():
         said = await chaperone.until_problem(f"ConfigMap {gateway.namespace}/{NAME}-vcl does not exist")
@@ -103,7 +103,7 @@ async def test_nothing_serves_before_everything_is_there(gateway, chaperone, tea
     ],
     ids=["empty", "malformed", "version", "index", "without-index", "deleted"],
 )
-async def test_a_configmap_that_is_wrong_leaves_the_last_good_routing(gateway, chaperone, origins, data, problem):
+async def test_invalid_configmap_keeps_the_last_good_routing(gateway, chaperone, origins, data, problem):
     tea, milk = origins
     one = f"{gateway.namespace}/one"
     gateway.write(one, generation=1)
@@ -123,7 +123,7 @@ async def test_a_configmap_that_is_wrong_leaves_the_last_good_routing(gateway, c
         assert (said["upToDate"], said["problems"]) == (True, [])
 
 
-async def test_shards_come_change_grow_and_shrink(gateway, chaperone, tea, milk):
+async def test_added_changed_and_removed_shards_reach_traffic(gateway, chaperone, tea, milk):
     names = services(gateway.namespace, 12)
     for name in names:
         gateway.write_endpoints(name, tea)
@@ -168,7 +168,7 @@ async def test_an_index_ahead_of_its_shards_waits_for_them(gateway, chaperone, t
             assert (await chaperone.ask(name.split("/")[1])).taker == "tea"
 
 
-async def test_a_shard_that_is_damaged_disturbs_no_other(gateway, chaperone, tea):
+async def test_damaged_shard_leaves_other_shards_served(gateway, chaperone, tea):
     names = services(gateway.namespace, 8)
     for name in names:
         gateway.write_endpoints(name, tea)
@@ -191,7 +191,7 @@ async def test_a_shard_that_is_damaged_disturbs_no_other(gateway, chaperone, tea
         assert (await chaperone.until_served("generation", "3"))["problems"] == []
 
 
-async def test_a_namespace_that_may_not_be_read_disturbs_no_other_and_heals(gateway, chaperone, other, tea, milk):
+async def test_forbidden_namespace_leaves_others_served_and_recovers_when_granted(gateway, chaperone, other, tea, milk):
     mine, theirs = f"{gateway.namespace}/mine", f"{other}/theirs"
     gateway.write_endpoints(mine, tea)
     gateway.write_endpoints(theirs, milk)
@@ -225,7 +225,7 @@ async def test_routing_waits_for_the_first_list_of_a_new_namespace(gateway, chap
                 assert takers <= {404, "milk"}
 
 
-def test_it_may_read_its_own_and_nothing_else(gateway, other):
+def test_chaperone_may_read_only_its_own_objects(gateway, other):
     token = gateway.grant()
     mine = gateway.namespace
 
@@ -269,7 +269,7 @@ def test_it_may_read_its_own_and_nothing_else(gateway, other):
         assert refused.value.status == 403, (method, path)
 
 
-async def test_it_asks_for_nothing_that_it_may_not_read(gateway, chaperone, tea):
+async def test_chaperone_requests_nothing_forbidden(gateway, chaperone, tea):
     one = f"{gateway.namespace}/one"
     gateway.write_endpoints(one, tea)
     gateway.write(one, shards=2)

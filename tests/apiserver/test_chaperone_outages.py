@@ -50,7 +50,7 @@ async def always_taken(chaperone, host, takers):
     assert set(seen) <= takers
 
 
-async def test_traffic_goes_on_and_nothing_is_missed(fragile, place, origins):
+async def test_api_server_outage_keeps_traffic_and_loses_no_change(fragile, place, origins):
     tea, milk = origins
     one, two = "shop/one", "shop/two"
     fragile.write(one, generation=1)
@@ -78,7 +78,7 @@ async def test_traffic_goes_on_and_nothing_is_missed(fragile, place, origins):
         await running.says("the API server answers again")
 
 
-async def test_a_restart_without_an_api_server_serves_what_served_last(fragile, place, origins):
+async def test_restart_without_api_server_serves_the_last_configuration(fragile, place, origins):
     tea, milk = origins
     names = [f"shop/s{number}" for number in range(4)]
     for name in names:
@@ -110,7 +110,7 @@ async def test_a_restart_without_an_api_server_serves_what_served_last(fragile, 
         assert 'verb="get",kind="ConfigMap"' not in await chaperone.metrics()
 
 
-async def test_pools_from_disk_stay_where_endpoints_may_not_be_read_any_more(gateway, place, origins):
+async def test_pools_on_disk_are_kept_where_endpoints_became_forbidden(gateway, place, origins):
     tea, milk = origins
     cluster, other = gateway.cluster, f"{gateway.namespace}-other"
     mine, theirs = f"{gateway.namespace}/mine", f"{other}/theirs"
@@ -150,7 +150,7 @@ async def stopped_chaperone(gateway, place, origins):
     return chaperone, one
 
 
-async def test_a_bad_vcl_after_a_restart_leaves_the_one_on_disk(gateway, stopped_chaperone):
+async def test_invalid_vcl_after_a_restart_keeps_the_one_on_disk(gateway, stopped_chaperone):
     chaperone, one = stopped_chaperone
     gateway.write_data({MAIN_VCL: "vcl 4.1; nonsense", ROUTING: routing([one])[0]}, generation=2)
     async with chaperone.running():
@@ -161,7 +161,7 @@ async def test_a_bad_vcl_after_a_restart_leaves_the_one_on_disk(gateway, stopped
         await chaperone.until_served("generation", "3")
 
 
-async def test_a_damaged_disk_is_no_configuration(stopped_chaperone, place):
+async def test_damaged_files_on_disk_are_ignored(stopped_chaperone, place):
     chaperone, _ = stopped_chaperone
     for path in (place / "work" / "last").glob("routing-*"):
         path.write_text("{half")
@@ -170,7 +170,7 @@ async def test_a_damaged_disk_is_no_configuration(stopped_chaperone, place):
         await chaperone.until_taken("one", "tea")
 
 
-async def test_a_drain_goes_unready_first_and_ends_when_nobody_is_connected(gateway, place, origins):
+async def test_drain_turns_unready_first_and_exits_when_connections_close(gateway, place, origins):
     tea, milk = origins
     one = f"{gateway.namespace}/one"
     gateway.write(one)

@@ -56,7 +56,7 @@ def quickly(monkeypatch, cluster, namespace):
     return ProvisionedGateway(cluster, namespace)
 
 
-async def test_only_what_is_wanted_is_watched(cluster, namespace, other, watches, told):
+async def test_only_referenced_namespaces_are_watched(cluster, namespace, other, watches, told):
     gateway = ProvisionedGateway(cluster, namespace)
     gateway.write_endpoints(f"{namespace}/tea", ENDPOINT)
     gateway.write_endpoints(f"{other}/milk", ENDPOINT)
@@ -78,7 +78,7 @@ async def test_a_namespace_without_slices_is_listed_too(namespace, watches, told
     assert told.slices == {}
 
 
-async def test_what_nobody_names_any_more_goes_after_a_while(quickly, namespace, other, watches, told):
+async def test_unreferenced_namespace_is_dropped_after_a_delay(quickly, namespace, other, watches, told):
     gateway = quickly
     gateway.write_endpoints(f"{namespace}/tea", ENDPOINT)
     gateway.write_endpoints(f"{other}/milk", ENDPOINT)
@@ -95,7 +95,7 @@ async def test_what_nobody_names_any_more_goes_after_a_while(quickly, namespace,
     assert told.names == {f"{other}/milk", f"{namespace}/new"}
 
 
-async def test_what_is_named_again_soon_is_not_listed_again(client, cluster, namespace, watches, told):
+async def test_namespace_referenced_again_soon_is_not_relisted(client, cluster, namespace, watches, told):
     ProvisionedGateway(cluster, namespace).write_endpoints(f"{namespace}/tea", ENDPOINT)
     watches.watch([namespace])
     await watches.until_listed(serving=True)
@@ -106,7 +106,7 @@ async def test_what_is_named_again_soon_is_not_listed_again(client, cluster, nam
     assert client.metrics.requests["list", "EndpointSlice", 200] == 1
 
 
-async def test_a_namespace_that_may_not_be_read_is_not_waited_for_long(cluster, namespace, told, monkeypatch):
+async def test_forbidden_namespace_delays_routing_only_briefly(cluster, namespace, told, monkeypatch):
     monkeypatch.setattr(slices, "FIRST_LIST_SECONDS", 0.2)
     gateway = ProvisionedGateway(cluster, namespace)
     async with cluster.client(gateway.grant()) as client, asyncio.TaskGroup() as tasks:

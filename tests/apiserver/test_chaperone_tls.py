@@ -33,7 +33,7 @@ def hash_of(wanted):
     return content_hash(encode_tls(wanted))
 
 
-async def test_certificates_come_change_and_go_with_the_secret(gateway, chaperone):
+async def test_certificates_follow_the_secret(gateway, chaperone):
     port = chaperone.tls_port
     first, second = tls(port, (pair("one"), ["one"])), tls(port, (pair("one", 1), ["one"]), (pair("two"), ["two"]))
     gateway.write_secret(first)
@@ -61,7 +61,7 @@ async def test_certificates_come_change_and_go_with_the_secret(gateway, chaperon
     assert pair("one").key.decode().splitlines()[1] not in said
 
 
-async def test_a_secret_that_does_not_fit_together_leaves_the_last_good(gateway, chaperone):
+async def test_inconsistent_secret_keeps_the_last_good_certificates(gateway, chaperone):
     port = chaperone.tls_port
     good, next_one = tls(port, (pair("one"), ["one"])), tls(port, (pair("one", 1), ["one"]))
     gateway.write_secret(good)
@@ -93,7 +93,7 @@ async def test_without_a_secret_plain_listeners_serve(gateway, chaperone):
         assert (await http_client.ask(secure(chaperone.tls_port, "one"), "one")).taker == "tea"
 
 
-async def test_certificates_are_there_after_a_restart_without_an_api_server(gateway, chaperone):
+async def test_restart_without_api_server_serves_certificates_from_disk(gateway, chaperone):
     wanted = tls(chaperone.tls_port, (pair("one"), ["one"]))
     gateway.write_secret(wanted)
     async with chaperone.running():

@@ -130,21 +130,21 @@ def nodes(part: Any) -> Iterator[Document]:
 
 
 @pytest.mark.parametrize(("spec", "message"), BAD, ids=[message[:50] for _, message in BAD])
-def test_it_is_refused_and_the_message_says_why(cluster, spec, message):
+def test_invalid_parameters_are_rejected_with_a_reason(cluster, spec, message):
     with pytest.raises(Refused) as refused:
         cluster.request("POST", f"{PATH}?dryRun=All", parameters("bad", spec))
     assert refused.value.status == 422
     assert message in str(refused.value).replace('\\"', '"')
 
 
-def test_every_rule_has_a_bad_example():
+def test_every_validation_rule_has_a_failing_example():
     rules = [rule for node in nodes(schema()) for rule in node.get("x-kubernetes-validations", ())]
     tried = " ".join(message for _, message in BAD)
     assert len(rules) >= 8
     assert [rule["message"] for rule in rules if rule["message"][:40] not in tried] == []
 
 
-def test_an_unknown_field_is_refused(cluster):
+def test_unknown_field_is_rejected(cluster):
     with pytest.raises(Refused, match=r'unknown field \\"spec\.replica\\"'):
         cluster.request("POST", f"{PATH}?dryRun=All&fieldValidation=Strict", parameters("bad", {"replica": 2}))
 
@@ -152,11 +152,11 @@ def test_an_unknown_field_is_refused(cluster):
 # -- what is stored --------------------------------------------------------------------------
 
 
-def test_the_complete_example_is_complete():
+def test_complete_example_sets_every_field():
     assert schema()["properties"].keys() - COMPLETE.keys() == {"replicas"}  # excluded by autoscaling
 
 
-def test_every_field_is_kept(stored):
+def test_every_field_is_stored(stored):
     assert stored["spec"] == COMPLETE
 
 
@@ -184,12 +184,12 @@ def test_two_managers_share_a_list(cluster, stored):
 
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize("name", ["gcp", "gatewayclassparameters", "gateway-api"])
-def test_it_is_listed_under_its_short_names(cluster, name):
+def test_short_names_list_the_objects(cluster, name):
     assert "complete" in cluster.kubectl("get", name, "-o", "name")
 
 
 @pytest.mark.usefixtures("stored")
-def test_columns(cluster):
+def test_kubectl_get_prints_the_columns(cluster):
     header, row = cluster.kubectl("get", "gcp", "complete").splitlines()
     assert header.split("  ")[0] == "NAME"
     columns = [column["name"].upper() for column in CRD["spec"]["versions"][0]["additionalPrinterColumns"]]

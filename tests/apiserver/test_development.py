@@ -3,7 +3,7 @@
 from cluster.apiserver import __main__ as development
 
 
-def test_it_is_installed_and_takes_commands(own_cluster, capsys, monkeypatch):
+def test_development_cluster_is_installed_and_executes_commands(own_cluster, capsys, monkeypatch):
     monkeypatch.setattr(development, "DIRECTORY", own_cluster.directory)
     development.install(own_cluster)
     development.write_kubeconfigs(own_cluster)

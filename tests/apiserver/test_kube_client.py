@@ -63,7 +63,7 @@ async def test_a_conflict_names_managers_and_fields_and_changes_nothing(client: 
     assert (await read(client, namespace))["data"] == {"one": "1"}
 
 
-async def test_force_takes_a_field_over(client: Client, namespace: str) -> None:
+async def test_forced_apply_takes_over_a_field(client: Client, namespace: str) -> None:
     await client.apply(config_map(namespace, one="1"), manager="first")
     await client.apply(config_map(namespace, one="3"), manager="second", force=True)
     assert (await read(client, namespace))["data"] == {"one": "3"}
@@ -89,7 +89,7 @@ async def test_a_status_is_applied_without_its_spec(client: Client, namespace: s
     assert found["spec"]["gatewayClassName"] == "c"
 
 
-async def test_what_is_invalid_is_named(client: Client, namespace: str) -> None:
+async def test_invalid_object_error_names_the_field(client: Client, namespace: str) -> None:
     with pytest.raises(errors.Invalid, match=r"spec\.listeners") as caught:
         await client.apply(gateway(namespace, listeners=[]), manager="user")
     assert caught.value.status == 422
@@ -107,21 +107,21 @@ async def test_an_old_resource_version_is_a_conflict(client: Client, namespace: 
         await client.patch(CONFIG_MAP, "cm", patch, namespace=namespace, manager="first")
 
 
-async def test_what_is_there_is_not_created_again(client: Client, namespace: str) -> None:
+async def test_creating_an_existing_object_is_a_conflict(client: Client, namespace: str) -> None:
     await client.create(config_map(namespace, one="1"), manager="first")
     with pytest.raises(errors.Conflict) as caught:
         await client.create(config_map(namespace, one="2"), manager="first")
     assert caught.value.reason == "AlreadyExists"
 
 
-async def test_deletion_of_what_is_gone_is_silent(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_deleting_a_missing_object_succeeds(client: Client, cluster: Cluster, namespace: str) -> None:
     await client.apply(config_map(namespace), manager="first")
     await client.delete(CONFIG_MAP, "cm", namespace=namespace)
     await client.delete(CONFIG_MAP, "cm", namespace=namespace)
     assert not cluster.exists(CONFIG_MAP.path(namespace, "cm"))
 
 
-async def test_deletion_spares_a_successor(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_deletion_by_uid_keeps_a_recreated_object(client: Client, cluster: Cluster, namespace: str) -> None:
     await client.apply(config_map(namespace), manager="first")
     with pytest.raises(errors.Conflict):
         await client.delete(CONFIG_MAP, "cm", namespace=namespace, uid="another")
@@ -130,7 +130,7 @@ async def test_deletion_spares_a_successor(client: Client, cluster: Cluster, nam
     assert not cluster.exists(CONFIG_MAP.path(namespace, "cm"))
 
 
-async def test_no_write_begins_when_it_may_not(cluster: Cluster, namespace: str) -> None:
+async def test_writes_are_blocked_without_permission_to_write(cluster: Cluster, namespace: str) -> None:
     allowed = True
     async with Client(cluster.connection(), user_agent="test", may_write=lambda: allowed) as client:
         await client.apply(config_map(namespace, one="1"), manager="first")
@@ -166,7 +166,7 @@ async def test_a_new_token_in_the_file_is_used(cluster: Cluster, namespace: str,
             await client.get(CONFIG_MAP, "cm", namespace=namespace)
 
 
-async def test_a_refused_token_is_read_again(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+async def test_rejected_token_is_reread(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     """A file system may have coarse times, so that a new token looks like the old one."""
     file = tmp_path / "token"
     replace(file, "not a token")
@@ -179,7 +179,7 @@ async def test_a_refused_token_is_read_again(cluster: Cluster, namespace: str, t
         await client.apply(config_map(namespace), manager="first")
 
 
-async def test_a_client_certificate_opens_the_door(cluster: Cluster, tmp_path: Path) -> None:
+async def test_client_certificate_authenticates(cluster: Cluster, tmp_path: Path) -> None:
     config = certified(cluster, tmp_path)
     async with Client(connection({}, kubeconfig=config), user_agent="test") as client:
         await client.read("/api/v1/namespaces/default")
@@ -227,7 +227,7 @@ async def test_the_rate_limit_makes_requests_wait(cluster: Cluster) -> None:
         assert client.metrics.throttled_seconds > 0
 
 
-async def test_what_may_be_repeated_survives_a_restart(own_cluster: Cluster) -> None:
+async def test_repeatable_requests_survive_an_api_server_restart(own_cluster: Cluster) -> None:
     async with own_cluster.client() as client:
         await client.apply(config_map("default", one="1"), manager="first")
         own_cluster.kill_api()
@@ -236,7 +236,7 @@ async def test_what_may_be_repeated_survives_a_restart(own_cluster: Cluster) -> 
         assert (await read(client, "default"))["data"] == {"one": "2"}
 
 
-async def test_no_answer_is_unreachable(own_cluster: Cluster) -> None:
+async def test_unanswered_request_raises_unreachable(own_cluster: Cluster) -> None:
     limits = Limits(attempts=2, request_seconds=0.3)
     async with Client(own_cluster.connection(), user_agent="test", limits=limits) as client:
         own_cluster.api.pause()

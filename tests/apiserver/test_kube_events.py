@@ -34,7 +34,7 @@ def written(cluster: Cluster, namespace: str) -> list[dict]:
     return cluster.request("GET", EVENT.path(namespace))["items"]
 
 
-async def test_an_event_is_what_kubectl_describe_shows(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_kubectl_describe_shows_the_event(client: Client, cluster: Cluster, namespace: str) -> None:
     async with recorder(client) as events:
         events.record(gateway(namespace), "Warning", "FieldConflict", "kubectl owns spec.replicas")
         await until_async(lambda: written(cluster, namespace), "no Event")
@@ -46,7 +46,7 @@ async def test_an_event_is_what_kubectl_describe_shows(client: Client, cluster: 
     assert "gateway/gw" in listed
 
 
-async def test_what_repeats_raises_the_count_of_one(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_repeated_event_raises_its_count(client: Client, cluster: Cluster, namespace: str) -> None:
     def counts() -> list[int]:
         return sorted(event["count"] for event in written(cluster, namespace))
 
@@ -59,7 +59,7 @@ async def test_what_repeats_raises_the_count_of_one(client: Client, cluster: Clu
         await until_async(lambda: counts() == [1, 5], "not one with 5 and one with 1")
 
 
-async def test_an_event_that_was_forgotten_is_made_anew(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_deleted_event_is_recreated(client: Client, cluster: Cluster, namespace: str) -> None:
     async with recorder(client) as events:
         events.record(gateway(namespace), "Warning", "Invalid", "one")
         await until_async(lambda: written(cluster, namespace), "no Event")
@@ -76,7 +76,7 @@ async def test_events_of_a_cluster_scoped_object_are_in_default(client: Client, 
         await until_async(lambda: any(e["reason"] == "Accepted" for e in written(cluster, "default")), "no Event")
 
 
-async def test_a_flood_about_one_object_is_cut_short(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_event_flood_about_one_object_is_limited(client: Client, cluster: Cluster, namespace: str) -> None:
     async with recorder(client) as events:
         for number in range(PER_OBJECT + 10):
             events.record(gateway(namespace), "Warning", "Invalid", f"number {number}")
@@ -85,7 +85,7 @@ async def test_a_flood_about_one_object_is_cut_short(client: Client, cluster: Cl
         assert client.metrics.events_dropped == 10
 
 
-async def test_a_namespace_that_is_gone_stops_nothing(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_deleted_namespace_does_not_block_other_events(client: Client, cluster: Cluster, namespace: str) -> None:
     async with recorder(client) as events:
         events.record(gateway("nowhere"), "Warning", "Invalid", "one")
         events.record(gateway(namespace), "Warning", "Invalid", "two")
@@ -93,7 +93,7 @@ async def test_a_namespace_that_is_gone_stops_nothing(client: Client, cluster: C
         assert client.metrics.events_dropped == 1
 
 
-async def test_events_wait_for_an_api_server_that_is_away(own_cluster: Cluster) -> None:
+async def test_events_are_sent_after_an_api_server_outage(own_cluster: Cluster) -> None:
     async with own_cluster.client() as client, recorder(client) as events:
         own_cluster.kill_api()
         for number in range(MOST_WAITING + 10):

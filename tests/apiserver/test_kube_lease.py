@@ -39,7 +39,7 @@ def spec(cluster: Cluster, namespace: str) -> dict:
     return cluster.request("GET", LEASE.path(namespace, "operator"))["spec"]
 
 
-async def test_one_leads_and_hands_over_when_it_leaves(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_leader_releases_the_lease_when_it_stops(client: Client, cluster: Cluster, namespace: str) -> None:
     times = {"duration": 3600.0, "renew_deadline": 1800.0}  # so long that only a release lets the second one in
     async with contextlib.AsyncExitStack() as stack:
         async with candidate(client, namespace, "first", **times) as first:
@@ -54,7 +54,9 @@ async def test_one_leads_and_hands_over_when_it_leaves(client: Client, cluster: 
     assert spec(cluster, namespace)["holderIdentity"] == ""
 
 
-async def test_a_leader_that_dies_is_replaced_after_its_time(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_dead_leader_is_replaced_after_the_lease_duration(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
     dead = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -83,7 +85,7 @@ async def test_the_lease_is_renewed(client: Client, cluster: Cluster, namespace:
         assert spec(cluster, namespace)["leaseTransitions"] == 0
 
 
-async def test_a_lease_that_another_took_is_lost_at_once(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_lease_taken_by_another_is_lost_at_once(client: Client, cluster: Cluster, namespace: str) -> None:
     times = {"duration": 3600.0, "renew_deadline": 1800.0}
     async with candidate(client, namespace, "first", **times) as first:
         await leads(first)
@@ -95,7 +97,7 @@ async def test_a_lease_that_another_took_is_lost_at_once(client: Client, cluster
     assert spec(cluster, namespace)["holderIdentity"] == "thief"
 
 
-async def test_without_an_answer_the_clock_ends_it(own_cluster: Cluster) -> None:
+async def test_unrenewed_lease_expires_by_the_clock(own_cluster: Cluster) -> None:
     async with own_cluster.client() as client, candidate(client, "default", "first") as first:
         await leads(first)
         own_cluster.api.pause()
@@ -106,7 +108,7 @@ async def test_without_an_answer_the_clock_ends_it(own_cluster: Cluster) -> None
         await leads(first)
 
 
-async def test_a_lease_that_is_deleted_is_made_anew(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_deleted_lease_is_recreated(client: Client, cluster: Cluster, namespace: str) -> None:
     async with candidate(client, namespace, "first") as first:
         await leads(first)
         cluster.request("DELETE", LEASE.path(namespace, "operator"))
@@ -114,13 +116,13 @@ async def test_a_lease_that_is_deleted_is_made_anew(client: Client, cluster: Clu
         await leads(first)
 
 
-async def test_of_many_exactly_one_leads(client: Client, namespace: str) -> None:
+async def test_exactly_one_of_many_candidates_leads(client: Client, namespace: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
         everybody = [await stack.enter_async_context(candidate(client, namespace, f"c{n}")) for n in range(5)]
         await until_async(lambda: all(one.leader for one in everybody), "somebody sees no leader")
         assert sum(one.holds() for one in everybody) == 1
 
 
-def test_times_that_would_let_two_lead_are_refused() -> None:
+def test_lease_times_allowing_two_leaders_are_rejected() -> None:
     with pytest.raises(ValueError, match="renew_deadline < duration"):
         Election(None, namespace="n", name="l", identity="i", duration=10, renew_deadline=10)

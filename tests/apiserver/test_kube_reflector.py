@@ -60,7 +60,9 @@ async def test_only_one_name_is_watched(client: Client, cluster: Cluster, namesp
         assert mirrored.delivered == [("b", "1")]
 
 
-async def test_what_loses_its_label_is_gone(client: Client, cluster: Cluster, namespace: str) -> None:
+async def test_object_losing_its_label_is_delivered_as_deleted(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
     write(cluster, "a", "1", namespace=namespace)
     write(cluster, "b", "1", namespace=namespace)
     async with mirror(client, ROUTE, namespace=namespace, label_selector="named in (a, c)") as mirrored:
@@ -152,7 +154,7 @@ async def test_an_old_resource_version_means_a_new_list(own_cluster: Cluster) ->
         assert client.metrics.relists["HTTPRoute"] >= 1
 
 
-async def test_a_paused_api_server_is_waited_for(own_cluster: Cluster) -> None:
+async def test_paused_api_server_causes_no_relist(own_cluster: Cluster) -> None:
     async with own_cluster.client() as client, mirror(client, ROUTE) as mirrored:
         own_cluster.api.pause()
         own_cluster.api.resume()
@@ -191,7 +193,7 @@ def _approved(crd: dict) -> dict:
     return {name: crd["metadata"]["annotations"][name]}
 
 
-async def test_another_version_is_taken_when_the_first_is_not_served(client: Client, cluster: Cluster) -> None:
+async def test_former_version_is_used_when_the_newest_is_not_served(client: Client, cluster: Cluster) -> None:
     newer = RESOURCES["Gateway"]._replace(version="v9")
     async with mirror(client, newer, other_versions=("v8", "v1")) as mirrored:
         assert mirrored.reflector.resource.version == "v1"
@@ -201,7 +203,7 @@ async def test_another_version_is_taken_when_the_first_is_not_served(client: Cli
 # -- rights and odd objects -------------------------------------------------------------------
 
 
-async def test_a_right_that_comes_back_heals(
+async def test_restored_permission_resumes_the_watch(
     cluster: Cluster, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     bindings = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"
@@ -226,7 +228,7 @@ async def test_a_right_that_comes_back_heals(
     assert len([record for record in caplog.records if "may not be watched" in record.message]) == 1
 
 
-async def test_an_object_that_can_not_be_read_disturbs_no_other(
+async def test_undecodable_object_does_not_affect_others(
     client: Client, cluster: Cluster, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def picky(raw: msgspec.Raw):

@@ -62,7 +62,9 @@ def tidy(cluster: Cluster) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.parent.name)
-async def test_everything_applies_and_covers(cluster: Cluster, client: Client, namespace: str, case: Path) -> None:
+async def test_applied_manifests_are_covered_by_the_stored_objects(
+    cluster: Cluster, client: Client, namespace: str, case: Path
+) -> None:
     wanted = all_of(shape_in(cluster, namespace, case))
     for manifest, manager in wanted:
         rehearsed = msgspec.json.decode(await client.apply(manifest, manager=manager, dry_run=True))
@@ -102,7 +104,7 @@ async def test_a_changed_object_is_not_covered(cluster: Cluster, client: Client,
         assert not covers(cluster.merge(RESOURCES[key.kind].path(key.namespace, key.name), change), manifest)
 
 
-async def test_what_others_add_is_left_alone(cluster: Cluster, client: Client, namespace: str) -> None:
+async def test_fields_added_by_others_are_kept(cluster: Cluster, client: Client, namespace: str) -> None:
     shape = shape_in(cluster, namespace, EVERYTHING)
     wanted = manifests.objects(shape, INSTALLATION)[api.Key("Service", namespace, "web")]
     await client.apply(wanted, manager=GATEWAY_MANAGER)
@@ -114,7 +116,7 @@ async def test_what_others_add_is_left_alone(cluster: Cluster, client: Client, n
     assert covers(answer, wanted)
 
 
-async def test_what_is_not_asked_for_any_more_goes(cluster: Cluster, client: Client, namespace: str) -> None:
+async def test_fields_no_longer_applied_are_removed(cluster: Cluster, client: Client, namespace: str) -> None:
     full = shape_in(cluster, namespace, EVERYTHING)
     bare = msgspec.structs.replace(full, parameters=ir.Parameters(service=ServiceParameters(type="ClusterIP")))
     live = {}

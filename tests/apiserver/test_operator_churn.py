@@ -16,7 +16,7 @@ SPELL = 30
 
 
 @pytest.mark.parametrize("seed", [104, 106, 109])
-def test_what_comes_and_goes_ends_as_it_ought_to_be(cluster, tmp_path, operators, seed):
+def test_churn_converges_to_the_translated_state(cluster, tmp_path, operators, seed):
     class_name = f"churn-{seed}"
     mixture, chance = Churn(cluster, class_name, seed, FEW), random.Random(seed)
     mixture.begin()

@@ -22,7 +22,7 @@ def replicas(harness: OperatorHarness) -> int:
 # -- fields of others ----------------------------------------------------------------------------
 
 
-def test_a_field_that_somebody_took_is_left_to_them(harness):
+def test_field_taken_over_by_another_manager_is_left_to_it(harness):
     harness.gateway()
     harness.cluster.kubectl("scale", "deployment/gw", "--replicas=3", "-n", harness.namespace)
     told = harness.until_event("FieldConflict")
@@ -36,7 +36,7 @@ def test_a_field_that_somebody_took_is_left_to_them(harness):
     assert harness.conditions("Gateway")["Programmed"]["reason"] == "AddressNotAssigned"
 
 
-def test_a_field_that_somebody_lets_go_of_is_ours_again(harness):
+def test_released_field_is_applied_again(harness):
     harness.gateway()
     theirs = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "gw"}}
     harness.cluster.apply(harness.path("Deployment", "gw"), {**theirs, "spec": {"replicas": 3}}, manager="gitops")
@@ -46,7 +46,7 @@ def test_a_field_that_somebody_lets_go_of_is_ours_again(harness):
     harness.wait_for(lambda: replicas(harness) == 1, "as many pods as without them")
 
 
-def test_who_applies_over_ours_by_force_is_not_fought(harness):
+def test_forced_apply_by_another_manager_is_not_fought(harness):
     """Another manager that applies the same field again and again: each time costs a few writes at most."""
     harness.gateway()
     image = {"containers": [{"name": "gateway", "image": "example.com/mine:1"}]}
@@ -94,7 +94,7 @@ def test_an_edited_config_map_is_reported_and_not_fought_over(harness, key):
     ("kind", "name"),
     sorted(GATEWAY_OBJECTS),
 )
-def test_what_somebody_deletes_comes_back(harness, kind, name):
+def test_deleted_object_is_recreated(harness, kind, name):
     was = harness.gateway() and harness.get(kind, name)
     harness.delete(kind, name)
     harness.wait_for(
@@ -106,7 +106,7 @@ def test_what_somebody_deletes_comes_back(harness, kind, name):
     assert found.get("data") == was.get("data")
 
 
-def test_what_somebody_removes_comes_back_once(harness):
+def test_removed_field_is_restored_once(harness):
     harness.gateway()
     writes = {kind: applies(harness, kind) for kind in ("ConfigMap", "Deployment")}
     harness.change("ConfigMap", "gw-vcl", {"data": {"routing.json": None}})
@@ -128,7 +128,7 @@ def test_an_object_without_its_label_is_found_again(harness, kind, name):
     assert harness.get(kind, name)["metadata"]["uid"] == uid
 
 
-def test_a_binding_of_another_role_is_made_anew(cluster, namespace, tmp_path):
+def test_binding_to_another_role_is_recreated(cluster, namespace, tmp_path):
     """The Role of a RoleBinding can't be changed, as after an upgrade that gave it another name."""
     put(cluster, gateway_class(namespace))
     operator = OperatorProcess(cluster, tmp_path, class_name=namespace).start()
@@ -151,7 +151,7 @@ def test_a_binding_of_another_role_is_made_anew(cluster, namespace, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["Service", "ConfigMap"])
-def test_an_object_that_is_not_ours_is_never_touched(harness, kind):
+def test_foreign_object_of_the_same_name_is_never_changed(harness, kind):
     name = "gw" if kind == "Service" else "gw-vcl"
     theirs = service(harness.namespace, name)
     if kind == "ConfigMap":
@@ -179,7 +179,7 @@ def test_an_object_that_is_not_ours_is_never_touched(harness, kind):
 # -- what the API server refuses -----------------------------------------------------------------
 
 
-def test_parameters_that_the_api_server_refuses_are_told_and_disturb_nothing(harness):
+def test_parameters_rejected_by_the_api_server_are_reported_and_change_nothing(harness):
     harness.gateway()
     before = harness.get("Deployment")
     harness.configure(**BAD_TOLERATION)
@@ -194,7 +194,7 @@ def test_parameters_that_the_api_server_refuses_are_told_and_disturb_nothing(har
     assert harness.get("Deployment")["spec"]["template"]["spec"]["tolerations"] == [{"key": "a", "operator": "Exists"}]
 
 
-def test_what_is_not_asked_for_any_more_is_no_fault_any_more(harness):
+def test_fault_clears_when_the_rejected_object_is_no_longer_desired(harness):
     harness.configure(podDisruptionBudget={"maxUnavailable": "999%"})
     harness.gateway()
     told = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
@@ -204,7 +204,7 @@ def test_what_is_not_asked_for_any_more_is_no_fault_any_more(harness):
     harness.until_condition("Gateway", "gw", "Programmed", "AddressNotAssigned")
 
 
-def test_a_gateway_at_fault_does_not_disturb_another(harness):
+def test_faulty_gateway_does_not_affect_another(harness):
     harness.put(service(harness.namespace, "one"))
     harness.gateway("one")
     harness.until_condition("Gateway", "one", "Programmed", "Invalid")

@@ -59,14 +59,14 @@ def leftovers(harness: OperatorHarness) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
-def test_a_gateway_leaves_nothing_behind(place, policy):
+def test_deleted_gateway_leaves_no_objects(place, policy):
     place.delete("Gateway", "gw", policy=policy)
     place.wait_for(lambda: not leftovers(place), "nothing is left")
     place.wait_for(lambda: place.find("Gateway") is None, "no Gateway")
     place.wait_for(lambda: not place.parents("tea"), "no word about it on the route")
 
 
-def test_what_a_gateway_left_goes_also_where_the_next_of_its_name_has_no_use_for_it(harness):
+def test_recreated_gateway_deletes_orphaned_objects(harness):
     """There is no garbage collector here, or it has not come yet."""
     harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
     harness.gateway()
@@ -79,7 +79,7 @@ def test_what_a_gateway_left_goes_also_where_the_next_of_its_name_has_no_use_for
     harness.wait_for(lambda: harness.names("RoleBinding") == {"gw"}, "none is for endpoints")
 
 
-def test_while_gateways_can_not_be_seen_what_serves_stays(place):
+def test_objects_are_kept_while_the_gateway_kind_is_not_served(place):
     """A chart with older CRDs, say: the kind seems not to be installed, though its objects are stored."""
     crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gateways.gateway.networking.k8s.io"
     versions = place.cluster.request("GET", crd)["spec"]["versions"]
@@ -101,7 +101,7 @@ def uids(harness: OperatorHarness) -> dict[tuple[str, str], str]:
     return {(one["kind"], one["metadata"]["name"]): one["metadata"]["uid"] for one in harness.owned()}
 
 
-def test_a_gateway_that_a_finalizer_holds_has_no_pods_any_more(harness):
+def test_gateway_held_by_a_finalizer_loses_its_pods(harness):
     harness.gateway()
     harness.change("Gateway", "gw", {"metadata": {"finalizers": ["example.com/wait"]}})
     harness.delete("Gateway", "gw")
@@ -110,7 +110,7 @@ def test_a_gateway_that_a_finalizer_holds_has_no_pods_any_more(harness):
     harness.change("Gateway", "gw", {"metadata": {"finalizers": []}})
 
 
-def test_what_a_gateway_left_while_no_operator_ran_is_cleaned_up(place):
+def test_gateway_deleted_while_no_operator_ran_is_cleaned_up(place):
     place.operator.stop()
     place.delete("Gateway", "gw")
     assert place.names("RoleBinding", f"{place.namespace}-backends")
@@ -119,7 +119,7 @@ def test_what_a_gateway_left_while_no_operator_ran_is_cleaned_up(place):
     place.wait_for(lambda: not place.parents("tea"), "no word about it on the route")
 
 
-def test_a_new_gateway_of_the_same_name_has_objects_of_its_own(place):
+def test_recreated_gateway_owns_new_objects(place):
     old = place.get("Gateway")["metadata"]["uid"]
     place.delete("Gateway", "gw")
     new = place.gateway()["metadata"]["uid"]
@@ -137,7 +137,7 @@ def owners(harness: OperatorHarness) -> set[str]:
     return {ref["uid"] for one in found for ref in one["metadata"].get("ownerReferences", ({"uid": "nobody"},))}
 
 
-def test_a_gateway_that_was_replaced_while_nobody_looked(harness):
+def test_gateway_replaced_during_an_outage_owns_new_objects(harness):
     """The operator hears of the end of one and of the next one at the same moment."""
     harness.gateway()
     os.kill(harness.operator.pid, signal.SIGSTOP)
@@ -154,7 +154,7 @@ def test_a_gateway_that_was_replaced_while_nobody_looked(harness):
     harness.until_observed()
 
 
-def test_many_times_deleted_and_made_anew_at_once(harness):
+def test_gateway_recreated_many_times_ends_with_one_set_of_objects(harness):
     """Without a garbage collector what the last one left is in the way of the next one."""
     for _ in range(5):
         harness.put(gateway(harness.namespace, "gw", harness.class_name))
@@ -168,7 +168,7 @@ def test_many_times_deleted_and_made_anew_at_once(harness):
 # -- its class -----------------------------------------------------------------------------------
 
 
-def test_a_gateway_that_leaves_the_class_is_let_go(harness):
+def test_gateway_leaving_the_class_loses_its_objects(harness):
     harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
     harness.gateway()
     harness.wait_for(lambda: harness.parents("tea"), "an entry of the route")
@@ -216,7 +216,7 @@ def expect_all(harness: OperatorHarness) -> None:
     harness.wait_for(lambda: harness.routes() == {"tea"}, "its route")
 
 
-def test_a_class_stays_for_as_long_as_gateways_need_it(cluster, namespace, tmp_path):
+def test_class_finalizer_stays_while_gateways_use_it(cluster, namespace, tmp_path):
     put(cluster, gateway_class(namespace), gateway(namespace, "gw", namespace), gateway(namespace, "gw2", namespace))
     operator = OperatorProcess(cluster, tmp_path, class_name=namespace).start()
     harness = OperatorHarness(cluster, operator, namespace)
@@ -236,7 +236,7 @@ def test_a_class_stays_for_as_long_as_gateways_need_it(cluster, namespace, tmp_p
         operator.stop()
 
 
-def test_the_finalizer_goes_with_the_last_gateway_and_others_stay(harness):
+def test_class_finalizer_is_removed_with_the_last_gateway(harness):
     harness.change("GatewayClass", harness.class_name, {"metadata": {"finalizers": ["example.com/theirs"]}})
     harness.gateway()
     harness.wait_for(lambda: sorted(finalizers(harness)) == ["example.com/theirs", FINALIZER], "both")

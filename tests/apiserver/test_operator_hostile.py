@@ -202,7 +202,7 @@ def rivals(
         operator.stop()
 
 
-def test_a_gateway_that_goes_back_and_forth_between_operators_is_whole_in_the_end(rivals, namespace):
+def test_gateway_moved_between_operators_ends_complete(rivals, namespace):
     chance = random.Random(4)
     harness = rivals[0]
     harness.put(gateway(namespace, "gw", harness.class_name), service(namespace, "tea"), route(namespace, "tea", "gw"))
@@ -232,7 +232,7 @@ def is_whole(harness: OperatorHarness) -> bool:
 # -- what stops an operator -----------------------------------------------------------------
 
 
-def test_an_address_that_is_taken_is_told_without_a_traceback(cluster, namespace, tmp_path, operators):
+def test_occupied_address_is_reported_without_a_traceback(cluster, namespace, tmp_path, operators):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         operator = OperatorProcess(cluster, tmp_path, class_name=namespace, environment={"METRICS_ADDR": address})
@@ -243,7 +243,7 @@ def test_an_address_that_is_taken_is_told_without_a_traceback(cluster, namespace
     assert "Traceback" not in operator.log.read_text()
 
 
-def test_an_object_that_is_nested_very_deeply_stops_nobody(cluster, namespace, tmp_path, operators):
+def test_deeply_nested_object_does_not_stop_the_operator(cluster, namespace, tmp_path, operators):
     put(cluster, gateway_class(namespace))
     cluster.kubectl("create", "-f", "-", stdin=deep(namespace, DEPTH))
     try:

@@ -43,7 +43,7 @@ def says(word: str) -> str:
     ],
     ids=lambda spec: "+".join(spec) or "nothing",
 )
-def test_what_varnishd_reads_at_its_start_changes_the_hash(harness, before, after):
+def test_parameters_read_at_varnishd_start_change_the_infra_hash(harness, before, after):
     harness.configure(**before)
     harness.gateway()
     was = harness.infra_hash()

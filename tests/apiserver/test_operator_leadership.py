@@ -74,7 +74,7 @@ def put_and_await(cluster: Cluster, namespace: str, name: str) -> None:
     until(lambda: is_as_translated(cluster, namespace), f"{name} is written", 40)
 
 
-def test_only_the_leader_writes_and_a_leader_that_ends_hands_over(cluster, namespace, start):
+def test_stopped_leader_hands_over_and_only_the_leader_writes(cluster, namespace, start):
     leader = start(LONG).settled()
     standby = start(LONG)
     for name in ("a", "b", "c"):
@@ -87,7 +87,7 @@ def test_only_the_leader_writes_and_a_leader_that_ends_hands_over(cluster, names
     assert cluster.request("GET", lease_path(namespace))["spec"]["holderIdentity"].startswith(f"{standby.name}_")
 
 
-def test_a_leader_that_is_killed_is_replaced_when_its_lease_is_over(cluster, namespace, start):
+def test_killed_leader_is_replaced_after_its_lease(cluster, namespace, start):
     leader = start(SHORT).settled()
     standby = start(SHORT)
     put_and_await(cluster, namespace, "a")
@@ -96,7 +96,7 @@ def test_a_leader_that_is_killed_is_replaced_when_its_lease_is_over(cluster, nam
     assert standby.settled().metrics()["vgw_operator_leading"] == 1
 
 
-def test_a_leader_that_was_stopped_beyond_its_lease_writes_nothing_afterwards(cluster, namespace, start):
+def test_leader_suspended_beyond_its_lease_writes_nothing_afterwards(cluster, namespace, start):
     leader = start(SHORT).settled()
     standby = start(SHORT)
     put(cluster, *(route(namespace, f"r{number}", "gw", backend={"name": "tea"}) for number in range(20)))
@@ -119,7 +119,7 @@ def test_a_leader_that_was_stopped_beyond_its_lease_writes_nothing_afterwards(cl
     }
 
 
-def test_a_lost_lease_stops_writing_at_once_whatever_waits(cluster, namespace, start):
+def test_lost_lease_stops_queued_writes_at_once(cluster, namespace, start):
     leader = start(SHORT).settled()
     put_and_await(cluster, namespace, "tea")
     first = cluster.request("GET", path_of(route(namespace, "tea", "gw")))

@@ -26,7 +26,7 @@ def of_set(namespace: str, name: str, set_name: str) -> dict:
     return made
 
 
-def test_its_listeners_are_the_gateways_and_its_status_says_so(harness):
+def test_accepted_listener_set_adds_listeners_and_reports_status(harness):
     harness.gateway(**OPEN)
     harness.put(listener_set(harness.namespace, "shop", "gw"), service(harness.namespace, "tea"))
     harness.put(of_set(harness.namespace, "tea", "shop"))
@@ -50,7 +50,7 @@ def test_its_listeners_are_the_gateways_and_its_status_says_so(harness):
     harness.wait_for(lambda: not harness.parents("tea"), "nothing is said about the route")
 
 
-def test_a_gateway_that_takes_none_says_so_and_can_change_its_mind(harness):
+def test_gateway_without_allowed_listeners_rejects_the_set_until_it_allows_it(harness):
     harness.gateway()
     harness.put(listener_set(harness.namespace, "shop", "gw"))
     harness.until_condition("ListenerSet", "shop", "Accepted", "NotAllowed")
@@ -65,7 +65,7 @@ def test_a_gateway_that_takes_none_says_so_and_can_change_its_mind(harness):
     assert attached(harness) == 0
 
 
-def test_programmed_means_that_the_pods_have_its_port_open(harness):
+def test_listener_set_is_programmed_when_pods_open_its_port(harness):
     harness.gateway(**OPEN)
     give_address(harness)
     with GatewayPod(harness).running():
@@ -82,7 +82,7 @@ def test_programmed_means_that_the_pods_have_its_port_open(harness):
         assert {one["type"]: one["status"] for one in listener["conditions"]}["Programmed"] == "True"
 
 
-def test_a_gateway_that_goes_leaves_nothing_said(harness):
+def test_deleted_gateway_resets_the_listener_set_status(harness):
     harness.gateway(**OPEN)
     harness.put(listener_set(harness.namespace, "shop", "gw"))
     harness.until_condition("ListenerSet", "shop", "Accepted", "Accepted")
@@ -91,7 +91,7 @@ def test_a_gateway_that_goes_leaves_nothing_said(harness):
     assert not harness.get("ListenerSet", "shop")["status"].get("listeners")
 
 
-def test_the_older_one_has_the_hostname(harness):
+def test_older_listener_set_wins_a_hostname_conflict(harness):
     harness.gateway(**OPEN)
     harness.put(listener_set(harness.namespace, "b", "gw", hostname="shop.example.com"))
     harness.until_condition("ListenerSet", "b", "Accepted", "Accepted")
@@ -111,7 +111,7 @@ def test_the_older_one_has_the_hostname(harness):
     harness.wait_for(lambda: listeners(harness) == ["http-80", f"{harness.namespace}/a/http"], "its listener")
 
 
-def test_operators_leave_sets_of_each_other_alone(harness, cluster, namespace, tmp_path):
+def test_operators_ignore_listener_sets_of_other_classes(harness, cluster, namespace, tmp_path):
     """Two classes of ours with an operator each: a route on ListenerSets of both has two entries, and keeps them."""
     put(cluster, gateway_class(namespace), service(namespace, "tea"))
     second = OperatorHarness(cluster, OperatorProcess(cluster, tmp_path, class_name=namespace).start(), namespace)
@@ -135,7 +135,7 @@ def test_operators_leave_sets_of_each_other_alone(harness, cluster, namespace, t
         second.operator.stop()
 
 
-def test_its_certificates_are_beside_those_of_the_gateway(harness):
+def test_listener_set_certificates_join_those_of_the_gateway(harness):
     """Those of its own namespace, without a grant; a new one at run time."""
     certify(harness, "cert", "www.example.com")
     certify(harness, "shop", "shop.example.com")
@@ -151,7 +151,7 @@ def test_its_certificates_are_beside_those_of_the_gateway(harness):
     assert certificate_names(harness) == {443: [("www.example.com",)]}
 
 
-def test_an_overlap_with_the_gateways_own_hostname_is_said_while_there_is_one(harness):
+def test_overlapping_hostname_sets_a_condition_while_it_lasts(harness):
     certify(harness, "cert", "www.example.com")
     harness.gateway(listeners=[https("https", "cert", hostname="*.example.com")], **OPEN)
     tls = {"certificateRefs": [{"name": "cert"}]}

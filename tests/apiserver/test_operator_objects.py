@@ -27,7 +27,7 @@ def test_a_gateway_has_one_object_of_each_kind(harness):
     assert owned_names(harness) == GATEWAY_OBJECTS
 
 
-def test_every_object_says_whose_it_is(harness):
+def test_every_object_has_owner_references_and_labels(harness):
     made = harness.gateway()
     owner = {
         "apiVersion": "gateway.networking.k8s.io/v1",
@@ -70,7 +70,7 @@ def told(harness) -> set[tuple[str | None, str | None]]:
     }
 
 
-def test_a_disruption_budget_comes_changes_and_goes_with_the_parameters(harness):
+def test_disruption_budget_follows_the_parameters(harness):
     harness.configure(podDisruptionBudget={"maxUnavailable": 1})
     harness.gateway()
     assert harness.get("PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
@@ -83,7 +83,7 @@ def test_a_disruption_budget_comes_changes_and_goes_with_the_parameters(harness)
     harness.wait_for(lambda: harness.find("PodDisruptionBudget") is None, "no budget")
 
 
-def test_an_autoscaler_comes_and_goes_and_decides_about_replicas(harness):
+def test_autoscaler_follows_the_parameters_and_owns_replicas(harness):
     harness.configure(autoscaling={"minReplicas": 2, "maxReplicas": 5})
     harness.gateway()
     assert harness.get("HorizontalPodAutoscaler")["spec"]["maxReplicas"] == 5
@@ -98,7 +98,7 @@ def test_an_autoscaler_comes_and_goes_and_decides_about_replicas(harness):
     harness.wait_for(lambda: harness.get("Deployment")["spec"]["replicas"] == 1, "as many as without an autoscaler")
 
 
-def test_an_autoscaler_begins_with_the_pods_that_there_are(harness):
+def test_new_autoscaler_starts_from_the_current_replicas(harness):
     """A field that nobody holds any more would fall back to 1."""
     harness.configure(replicas=5)
     harness.gateway()
@@ -139,7 +139,7 @@ def test_names_that_are_alike_are_kept_apart(harness):
         assert len(harness.names(kind)) == 4, kind
 
 
-def test_gateways_do_not_disturb_each_other(harness):
+def test_change_of_one_gateway_writes_nothing_for_another(harness):
     harness.put(service(harness.namespace, "tea"), service(harness.namespace, "milk"))
     harness.put(route(harness.namespace, "tea", "one"), route(harness.namespace, "milk", "two"))
     harness.gateway("one")
@@ -154,7 +154,7 @@ def test_gateways_do_not_disturb_each_other(harness):
     assert [port["port"] for port in harness.get("Service", "two")["spec"]["ports"]] == [8000]
 
 
-def test_what_a_cloud_adds_to_the_service_stays(harness):
+def test_service_fields_set_by_the_cloud_are_kept(harness):
     harness.gateway()
     mark = {"cloud.example.com/id": "lb-1"}
     finalizers = ["service.kubernetes.io/load-balancer-cleanup"]
@@ -167,7 +167,7 @@ def test_what_a_cloud_adds_to_the_service_stays(harness):
     harness.change("Service", "gw", {"metadata": {"finalizers": []}}, who="cloud")
 
 
-def test_the_service_is_as_the_class_says_and_changes_with_it(harness):
+def test_service_follows_the_class_parameters(harness):
     harness.configure(service={"annotations": {"a": "1", "b": "1"}, "externalTrafficPolicy": "Local"})
     harness.gateway()
     found = harness.get("Service")
@@ -195,7 +195,7 @@ def test_a_gateway_without_a_listener_that_can_be_served_gets_no_service_but_kee
     assert harness.get("Service") == before, "its address would be lost"
 
 
-def test_an_operator_has_only_what_it_was_told_to_have(harness):
+def test_gateway_of_an_unknown_class_gets_no_objects(harness):
     """A Gateway of no class of ours gets nothing."""
     harness.put(gateway(harness.namespace, "other", "no-such-class"))
     harness.gateway()

@@ -42,7 +42,7 @@ def begin(shaken: Cluster, tmp_path: Path, operators: list[OperatorProcess]) -> 
 
 
 @pytest.mark.parametrize("outage", [(17, 40, False), (90, 0, False), (140, 50, True)], ids=str)
-def test_an_api_server_that_dies_in_the_middle_of_changes_costs_nothing(shaken, tmp_path, operators, begin, outage):
+def test_api_server_crash_during_changes_loses_none(shaken, tmp_path, operators, begin, outage):
     killed_after, missed, compacts = outage
     class_name = f"killed-{killed_after}"
     mixture = begin(class_name, seed=killed_after)
@@ -64,7 +64,7 @@ def test_an_api_server_that_dies_in_the_middle_of_changes_costs_nothing(shaken, 
     assert_nothing_left_to_write(shaken, class_name, tmp_path, operators)
 
 
-def test_an_api_server_that_restarts_costs_no_write(shaken, operators, begin):
+def test_api_server_restart_causes_no_write(shaken, operators, begin):
     mixture = begin("calm", seed=1)
     for _ in range(20):
         mixture.change()
@@ -94,7 +94,7 @@ def bare_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     cluster.stop()
 
 
-def test_crds_are_done_without_and_picked_up_when_they_appear(bare_cluster, tmp_path, operators):
+def test_missing_crds_are_tolerated_and_used_when_installed(bare_cluster, tmp_path, operators):
     """Those of the standard channel do; ListenerSets are a kind that older versions don't have."""
     operators.append(operator := OperatorProcess(bare_cluster, tmp_path, class_name="shop").start())
     operator.await_ready()
@@ -129,7 +129,7 @@ def split(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
 ROLE = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ACCOUNT}"
 
 
-def test_a_right_that_is_taken_away_is_reported_and_heals_when_it_is_back(cluster, namespace, tmp_path, operators):
+def test_revoked_permission_is_reported_and_recovers_when_granted(cluster, namespace, tmp_path, operators):
     put(cluster, gateway_class(namespace), gateway(namespace, "gw", namespace), service(namespace, "tea"))
     operators.append(operator := OperatorProcess(cluster, tmp_path, class_name=namespace).start())
     operator.at_rest()

@@ -46,7 +46,7 @@ def populate(cluster: Cluster, namespace: str) -> None:
     )
 
 
-def test_a_restart_on_a_cluster_in_the_wanted_state_writes_nothing(cluster, namespace, tmp_path, operators):
+def test_restart_in_the_desired_state_writes_nothing(cluster, namespace, tmp_path, operators):
     operators.append(OperatorProcess(cluster, tmp_path, class_name=namespace).start())
     populate(cluster, namespace)
     until(lambda: is_as_translated(cluster, namespace), "everything is written")
@@ -59,7 +59,7 @@ def test_a_restart_on_a_cluster_in_the_wanted_state_writes_nothing(cluster, name
     cluster.request("DELETE", path_of(parameters(namespace)))
 
 
-def test_a_stale_status_and_stale_objects_are_mended_at_the_start(cluster, namespace, tmp_path, operators):
+def test_stale_status_and_objects_are_corrected_at_start(cluster, namespace, tmp_path, operators):
     operators.append(OperatorProcess(cluster, tmp_path, class_name=namespace).start())
     put(cluster, gateway_class(namespace), service(namespace, "tea"), service(namespace, "milk"))
     put(cluster, gateway(namespace, "gw", namespace), gateway(namespace, "old", namespace))
@@ -83,7 +83,7 @@ def test_a_stale_status_and_stale_objects_are_mended_at_the_start(cluster, names
     cluster.request("DELETE", path_of(gateway_class(namespace)))
 
 
-def test_neither_a_restart_nor_a_hand_over_writes_anything_with_5000_routes(own_cluster, tmp_path, operators):
+def test_restart_and_handover_with_5000_routes_write_nothing(own_cluster, tmp_path, operators):
     own_cluster.create_namespace("shop")
     put(own_cluster, gateway_class("shop"), gateway("shop", "gw", "shop"), service("shop", "tea"))
     put(own_cluster, route("shop", "tea", "gw"))

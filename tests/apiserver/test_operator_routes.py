@@ -56,7 +56,7 @@ def attached(harness: OperatorHarness) -> list[int]:
 # -- what is written -----------------------------------------------------------------------------
 
 
-def test_a_route_writes_routing_and_touches_nothing_else(harness):
+def test_new_route_writes_only_routing(harness):
     harness.put(
         service(harness.namespace, "tea"), service(harness.namespace, "milk"), route(harness.namespace, "tea", "gw")
     )
@@ -93,7 +93,7 @@ def test_attached_routes_are_counted(harness):
 # -- whose entries -------------------------------------------------------------------------------
 
 
-def test_what_other_controllers_say_about_a_route_stays_as_it_is(harness):
+def test_status_entries_of_other_controllers_are_kept(harness):
     harness.put(gateway(harness.namespace, "theirs", "another-class"), service(harness.namespace, "tea"))
     shared = route(harness.namespace, "tea", "theirs")
     harness.put(shared)
@@ -128,7 +128,7 @@ def test_a_gateway_of_another_class_is_never_touched(harness):
     assert {one["metadata"]["labels"]["gateway.networking.k8s.io/gateway-name"] for one in harness.owned()} == {"gw"}
 
 
-def test_an_entry_of_a_second_operator_of_ours_stays(harness):
+def test_status_entry_of_a_second_operator_is_kept(harness):
     """Two classes of one controller name, each with its operator: neither removes what the other says."""
     harness.put(
         gateway_class("second"), gateway(harness.namespace, "theirs", "second"), service(harness.namespace, "tea")
@@ -145,7 +145,7 @@ def test_an_entry_of_a_second_operator_of_ours_stays(harness):
     harness.delete("GatewayClass", "second")
 
 
-def test_a_condition_of_somebody_else_in_our_own_entry_stays(harness):
+def test_foreign_condition_in_our_status_entry_is_kept(harness):
     harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
     harness.gateway()
     (own,) = harness.wait_for(lambda: entries(harness, "tea"), "an entry of ours")
@@ -161,7 +161,7 @@ def test_a_condition_of_somebody_else_in_our_own_entry_stays(harness):
     assert entry["conditions"][-1] == blessed
 
 
-def test_a_route_with_very_much_wrong_is_told_so(harness):
+def test_route_with_many_errors_gets_a_storable_status(harness):
     far = route(harness.namespace, "tea", "gw")
     far["spec"]["rules"] = [
         {"backendRefs": [{"name": f"{'x' * 40}-{n}-{m}", "namespace": "elsewhere", "port": 80} for m in range(16)]}
@@ -175,7 +175,7 @@ def test_a_route_with_very_much_wrong_is_told_so(harness):
 # -- grants and namespaces -----------------------------------------------------------------------
 
 
-def test_grants_come_and_go_at_any_time(harness, backends):
+def test_added_and_removed_grants_change_resolved_refs(harness, backends):
     harness.put(route(harness.namespace, "tea", "gw", backend={"namespace": backends}))
     harness.gateway()
     harness.wait_for(lambda: reason(harness, "tea", "ResolvedRefs") == "RefNotPermitted", "no permission")
@@ -194,7 +194,7 @@ def routed_services(harness: OperatorHarness) -> set[str | None]:
     return {backend.service for backend in backends}
 
 
-def test_endpoints_may_be_read_where_routes_point_and_only_as_long_as_they_do(harness, backends):
+def test_endpoint_permissions_follow_route_backends(harness, backends):
     harness.gateway()
     assert harness.names("RoleBinding", backends) == set()
     harness.put(
@@ -235,7 +235,7 @@ def all_routes(harness: OperatorHarness) -> set[str]:
     return {route.name for part in parts for route in part.routes}
 
 
-def test_many_routes_are_in_shards_that_an_index_names(harness):
+def test_many_routes_are_sharded_and_indexed(harness):
     names = {f"r{number}" for number in range(200)}
     harness.put(service(harness.namespace, "tea"))
     harness.put(*(route(harness.namespace, name, "gw", backend={"name": "tea"}) for name in names))

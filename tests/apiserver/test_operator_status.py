@@ -38,7 +38,7 @@ def test_a_class_is_accepted_and_lists_what_we_support(harness):
     assert found["status"]["supportedFeatures"] == list(CLUSTER_FEATURES)
 
 
-def test_classes_of_others_are_left_alone(harness):
+def test_classes_of_other_controllers_are_ignored(harness):
     other = gateway_class("another-controller")
     other["spec"]["controllerName"] = "example.com/else"
     harness.put(other)
@@ -48,7 +48,7 @@ def test_classes_of_others_are_left_alone(harness):
     harness.delete("GatewayClass", "another-controller")
 
 
-def test_another_class_of_ours_is_told_that_it_waits_until_its_operator_speaks(harness, namespace):
+def test_class_of_another_operator_is_pending_until_it_decides(harness, namespace):
     """Every generation of it; and its own operator's word is never taken back."""
     harness.put(other := gateway_class(namespace))
     told = harness.until_condition("GatewayClass", namespace, "Accepted", "Pending")
@@ -69,7 +69,7 @@ def test_another_class_of_ours_is_told_that_it_waits_until_its_operator_speaks(h
     harness.delete("GatewayClass", namespace)
 
 
-def test_parameters_that_are_missing_leave_gateways_as_they_are(harness):
+def test_missing_parameters_leave_gateways_unchanged(harness):
     harness.gateway()
     before = [(one["kind"], one["metadata"]["resourceVersion"]) for one in harness.owned()]
     harness.put(gateway_class(harness.class_name, parameters="missing"))
@@ -87,7 +87,7 @@ def test_parameters_that_are_missing_leave_gateways_as_they_are(harness):
     harness.delete("GatewayClassParameters", "missing")
 
 
-def test_user_vcl_is_waited_for(harness):
+def test_missing_user_vcl_keeps_the_last_vcl_until_it_exists(harness):
     harness.gateway()
     plain = harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"]
     use_vcl(harness)
@@ -102,7 +102,7 @@ def test_user_vcl_is_waited_for(harness):
     harness.wait_for(lambda: "# mine" in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the VCL")
 
 
-def test_routes_flow_while_the_class_is_at_fault_also_after_a_restart(cluster, namespace, tmp_path):
+def test_routes_are_written_while_the_class_is_invalid_even_after_a_restart(cluster, namespace, tmp_path):
     put(cluster, gateway_class(namespace), service(namespace, "tea"), route(namespace, "tea", "gw"))
     operator = OperatorProcess(cluster, tmp_path, class_name=namespace).start()
     harness = OperatorHarness(cluster, operator, namespace)
@@ -152,7 +152,7 @@ def test_a_hostname_of_a_load_balancer_is_an_address_too(harness):
     assert harness.get("Gateway")["status"]["addresses"] == [{"type": "Hostname", "value": "lb.example.com"}]
 
 
-def test_programmed_means_that_the_pods_serve_this_generation(harness):
+def test_programmed_waits_for_pods_to_serve_the_generation(harness):
     harness.gateway()
     give_address(harness)
     with GatewayPod(harness).running() as pod:
@@ -174,7 +174,7 @@ def test_programmed_means_that_the_pods_serve_this_generation(harness):
         harness.wait_for(lambda: is_programmed(harness, 2), "it is programmed again")
 
 
-def test_vcl_that_does_not_compile_is_told_with_the_users_own_line(harness):
+def test_invalid_user_vcl_is_reported_with_the_users_line(harness):
     harness.put(vcl_map(harness, "# fine"))
     use_vcl(harness)
     harness.gateway()
@@ -193,7 +193,7 @@ def test_vcl_that_does_not_compile_is_told_with_the_users_own_line(harness):
 # -- spec.addresses ------------------------------------------------------------------------------
 
 
-def test_an_address_that_is_asked_for_is_asked_of_the_load_balancer(harness):
+def test_requested_address_is_passed_to_the_load_balancer(harness):
     harness.gateway(addresses=[{"type": "IPAddress", "value": ADDRESS}])
     assert harness.get("Service")["spec"]["loadBalancerIP"] == ADDRESS
     told = harness.conditions("Gateway")["Programmed"]
@@ -234,7 +234,7 @@ def test_addresses_are_corrected_step_by_step(harness):
         ([{"value": "192.0.2.1"}, {"value": "192.0.2.2"}], "Programmed", "AddressNotUsable"),
     ],
 )
-def test_addresses_that_cannot_be_asked_for_are_refused(harness, addresses, type_, reason):
+def test_unsupported_addresses_are_rejected(harness, addresses, type_, reason):
     harness.gateway(addresses=addresses)
     told = harness.until_condition("Gateway", "gw", type_, reason)
     assert told["status"] == "False"

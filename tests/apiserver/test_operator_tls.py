@@ -53,7 +53,7 @@ def let(namespace: str, source: str, kind: str = "Secret") -> Document:
 # -- the Secret ----------------------------------------------------------------------------------
 
 
-def test_certificates_are_copied_and_the_pods_have_the_socket(harness):
+def test_certificates_are_copied_to_the_gateway_secret_and_pods_listen(harness):
     certify(harness, "cert")
     harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
     harness.gateway(listeners=[https("https", "cert")])
@@ -78,7 +78,7 @@ def test_without_tls_the_secret_is_empty(harness):
     assert harness.find("Secret", "gw-tls") is not None
 
 
-def test_a_rotation_is_another_secret_and_the_same_pods(harness):
+def test_rotated_certificate_changes_the_secret_and_keeps_pods(harness):
     certify(harness, "cert")
     harness.gateway(listeners=[https("https", "cert")])
     before, writes, pods = sealed(harness), harness.operator.writes(), template(harness)
@@ -94,7 +94,7 @@ def test_a_rotation_is_another_secret_and_the_same_pods(harness):
     assert harness.operator.writes()["Secret apply"] == writes["Secret apply"] + 1
 
 
-def test_a_certificate_that_comes_late_goes_or_breaks_replaces_no_pod(harness):
+def test_late_missing_or_broken_certificate_replaces_no_pod(harness):
     harness.gateway(listeners=[https("https", "cert")])
     harness.operator.settled()
     pods = template(harness)
@@ -108,7 +108,7 @@ def test_a_certificate_that_comes_late_goes_or_breaks_replaces_no_pod(harness):
     assert template(harness) == pods
 
 
-def test_what_nobody_refers_to_writes_nothing(harness):
+def test_unreferenced_secret_causes_no_write(harness):
     certify(harness, "cert")
     harness.gateway(listeners=[https("https", "cert")])
     before = harness.operator.writes()
@@ -119,7 +119,7 @@ def test_what_nobody_refers_to_writes_nothing(harness):
     assert harness.operator.writes()["Secret apply"] == before["Secret apply"] + 1, "that of the second Gateway"
 
 
-def test_a_secret_that_somebody_deletes_or_changes_is_made_anew(harness):
+def test_deleted_or_edited_gateway_secret_is_restored(harness):
     certify(harness, "cert")
     harness.gateway(listeners=[https("https", "cert")])
     good = sealed(harness)
@@ -134,7 +134,7 @@ def test_a_secret_that_somebody_deletes_or_changes_is_made_anew(harness):
     harness.wait_for(lambda: harness.conditions("Gateway")["Programmed"]["reason"] != "Invalid", "no fault")
 
 
-def test_a_secret_of_somebody_else_is_never_touched(harness):
+def test_foreign_secret_of_the_same_name_is_never_changed(harness):
     certify(harness, "cert")
     foreign = certificates.secret(harness.namespace, "gw-tls", b"theirs", b"theirs")
     harness.put(foreign)
@@ -156,7 +156,7 @@ def gateway_with(harness: OperatorHarness, *listeners: Document, **spec: Any) ->
     }
 
 
-def test_nothing_of_a_key_is_logged(harness):
+def test_private_keys_are_never_logged(harness):
     made = ROOT.issue("www.example.com")
     harness.put(made.secret(harness.namespace, "cert"))
     harness.put(certificates.secret(harness.namespace, "broken", made.crt, made.private[:-40]))
@@ -172,7 +172,7 @@ def test_nothing_of_a_key_is_logged(harness):
 # -- what is wrong -------------------------------------------------------------------------------
 
 
-def test_a_certificate_that_is_missing_comes_and_goes(harness):
+def test_missing_certificate_sets_conditions_until_created(harness):
     plain = {"name": "http", "port": 80, "protocol": "HTTP"}
     harness.gateway(listeners=[plain, https("https", "cert")])
     until_listener(harness, "https", ResolvedRefs=("False", "InvalidCertificateRef"), Programmed=("False", "Invalid"))
@@ -188,7 +188,7 @@ def test_a_certificate_that_is_missing_comes_and_goes(harness):
     until_names(harness, {})
 
 
-def test_bad_certificates_are_the_loss_of_their_listeners_alone(harness):
+def test_invalid_certificate_affects_only_its_listener(harness):
     good, other = ROOT.issue("good.example.com"), ROOT.issue("other")
     harness.put(
         good.secret(harness.namespace, "good"),
@@ -223,7 +223,7 @@ def test_a_grant_is_added_and_removed(harness, other):
     until_listener(harness, "https", ResolvedRefs=("False", "RefNotPermitted"))
 
 
-def test_as_many_as_fit_are_served_and_the_api_server_takes_them(harness):
+def test_certificates_within_quota_are_served_and_fit_the_secret(harness):
     """About 24 of 30 large certificates have room in one Secret."""
     names = [f"c{number}" for number in range(30)]
     for name in names:
@@ -256,7 +256,7 @@ def clients(harness: OperatorHarness) -> bytes | None:
     return data[port.clients.file] if port.clients else None
 
 
-def test_authorities_are_followed_and_a_port_is_not_served_without_them(harness):
+def test_port_is_closed_without_authorities_and_follows_their_changes(harness):
     certify(harness, "cert")
     harness.gateway(listeners=[https("https", "cert")], tls=validated("ca"))
     until_listener(
@@ -281,7 +281,7 @@ def test_authorities_are_followed_and_a_port_is_not_served_without_them(harness)
     assert clients(harness) is None
 
 
-def test_authorities_of_another_namespace_take_a_grant(harness, other):
+def test_authorities_of_another_namespace_need_a_grant(harness, other):
     certify(harness, "cert")
     harness.put(certificates.config_map(other, "ca", ROOT))
     harness.gateway(listeners=[https("https", "cert")], tls=validated("ca", namespace=other))
@@ -315,7 +315,7 @@ def chaperone(told: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
     return Answer
 
 
-def test_programmed_waits_for_the_pods_to_have_the_certificates(harness, told, chaperone):
+def test_programmed_waits_for_pods_to_serve_the_certificates(harness, told, chaperone):
     certify(harness, "cert")
     harness.gateway(listeners=[https("https", "cert")])
     give_address(harness)
@@ -367,7 +367,7 @@ def curved(name: str, turn: int = 0) -> certificates.Issued:
     return ROOT.issue(name, key=certificates.curve_key(), hosts=(name, f"turn{turn}.example.com"))
 
 
-def test_pods_serve_what_the_operator_hands_them(harness):
+def test_pods_serve_the_certificates_of_the_gateway_secret(harness):
     """From Secrets to clients: several names, a rotation, a certificate that comes later, client certificates."""
     www, api = curved("www.example.com"), curved("api.example.com")
     harness.put(www.secret(harness.namespace, "www"))
@@ -396,7 +396,7 @@ def test_pods_serve_what_the_operator_hands_them(harness):
 # -- restarts ------------------------------------------------------------------------------------
 
 
-def test_an_operator_that_finds_everything_right_writes_nothing(cluster, namespace, tmp_path):
+def test_restart_with_certificates_in_place_writes_nothing(cluster, namespace, tmp_path):
     put(cluster, gateway_class(namespace))
     operator = OperatorProcess(cluster, tmp_path, class_name=namespace).start()
     harness = OperatorHarness(cluster, operator, namespace)

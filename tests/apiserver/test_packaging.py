@@ -66,7 +66,7 @@ def namespaces(cluster: Cluster) -> None:
 # -- deploy/ ---------------------------------------------------------------------------------
 
 
-def test_deploy_is_what_the_chart_comes_to():
+def test_deploy_matches_the_rendered_chart():
     done = subprocess.run(
         ["python3", ROOT / "tools" / "render_deploy.py", "--check"], capture_output=True, text=True, check=False
     )
@@ -133,7 +133,7 @@ def leaves(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, values
 
 
-def test_the_maximal_values_are_all_of_them():
+def test_maximal_values_set_every_value():
     names = {path for path, _ in leaves(yaml.safe_load((CHART / "values.yaml").read_text()))}
     ours = [path for path, _ in leaves(yaml.safe_load(MAXIMAL.read_text()))]
     assert {name for name in names if not any(f"{path}.".startswith(f"{name}.") for path in ours)} == set()
@@ -165,7 +165,7 @@ def test_values_shape_the_operator():
     assert pod["serviceAccountName"] == "maximal-account"
 
 
-def test_the_class_takes_its_parameters():
+def test_class_refers_to_its_parameters():
     everything = rendered("--values", str(MAXIMAL))
     ref = everything["GatewayClass/maximal.example"]["spec"]["parametersRef"]
     assert f"{ref['kind']}/{ref['name']}" in everything
@@ -180,7 +180,7 @@ def test_the_class_takes_its_parameters():
         ("podDisruptionBudget.enabled", "PodDisruptionBudget/varnish-gateway-operator"),
     ],
 )
-def test_what_is_turned_off_is_left_out(value, absent):
+def test_disabled_features_are_not_rendered(value, absent):
     assert rendered().keys() - rendered("--set", f"{value}=false").keys() == {absent}
 
 
@@ -192,7 +192,7 @@ def test_one_operator_without_an_election_needs_no_lease():
     }
 
 
-def test_an_account_of_somebody_else_is_bound():
+def test_existing_service_account_is_bound():
     everything = rendered("--set", "serviceAccount.create=false,serviceAccount.name=mine")
     assert "ServiceAccount/varnish-gateway-operator" not in everything
     assert everything["ClusterRoleBinding/varnish-gateway-operator"]["subjects"] == [
@@ -227,14 +227,14 @@ def test_an_account_of_somebody_else_is_bound():
         ("serviceAccount.create=false", "serviceAccount.name: name the ServiceAccount to use"),
     ],
 )
-def test_a_wrong_value_is_refused_and_the_message_says_where(assignment, message):
+def test_invalid_value_is_rejected_with_its_path(assignment, message):
     done = template("--set", assignment)
     assert done.returncode != 0
     assert message in done.stderr
 
 
 @pytest.mark.parametrize("values", [(), ("--values", str(MAXIMAL))], ids=["default", "maximal"])
-def test_helm_finds_no_fault(values):
+def test_helm_lint_passes(values):
     done = helm("lint", "--strict", str(CHART), "--kube-version", VERSION, *values)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stdout
@@ -243,7 +243,7 @@ def test_helm_finds_no_fault(values):
 # -- for real --------------------------------------------------------------------------------
 
 
-def test_kubectl_and_helm_install_it(own_cluster, tmp_path):
+def test_kubectl_and_helm_install_the_operator(own_cluster, tmp_path):
     """deploy/ twice, then the chart beside it: nothing is refused and nothing is changed a second time."""
     cluster = own_cluster
     cluster.kubectl("apply", "--server-side", "-f", str(DEPLOY))

@@ -55,13 +55,13 @@ def test_defaults(cluster: Cluster) -> None:
         ({"service": {"type": "ExternalName"}}, "Unsupported value"),
     ],
 )
-def test_what_is_refused(cluster: Cluster, spec: dict, complaint: str) -> None:
+def test_invalid_parameters_are_rejected(cluster: Cluster, spec: dict, complaint: str) -> None:
     with pytest.raises(Refused, match=complaint) as refused:
         stored(cluster, **spec)
     assert refused.value.status == 422
 
 
-def test_kubectl_knows_it_by_its_short_name(cluster: Cluster) -> None:
+def test_kubectl_lists_parameters_by_short_name(cluster: Cluster) -> None:
     stored(
         cluster,
         image="registry.example.com/gateway:2",

@@ -220,19 +220,19 @@ def test_the_operator_may_do_the_same_cluster_wide(reviews, operator):
     assert reviews.everything(operator, "") == OPERATOR_MAY
 
 
-def test_at_home_the_operator_may_also_create_a_lease(reviews, operator):
+def test_operator_may_create_a_lease_in_its_own_namespace(reviews, operator):
     assert reviews.everything(operator, SYSTEM) == OPERATOR_MAY_AT_HOME
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_lease_is_held_by_name_and_at_home(reviews, operator, verb, namespace):
+def test_operator_may_update_only_its_own_lease(reviews, operator, verb, namespace):
     assert reviews.allows(operator, verb, LEASES, SYSTEM, LEASE) == (verb in {"create", "get", "patch"})
     assert reviews.allows(operator, verb, LEASES, SYSTEM, "another") == (verb == "create")
     assert not reviews.allows(operator, verb, LEASES, namespace, LEASE)
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_operator_hands_on_one_role_alone(reviews, operator, verb):
+def test_operator_may_bind_only_the_chaperone_role(reviews, operator, verb):
     assert reviews.allows(operator, verb, CLUSTER_ROLES, "", CHAPERONE_ROLE) == (verb == "bind")
     assert not reviews.allows(operator, verb, CLUSTER_ROLES, "", "cluster-admin")
 
@@ -247,7 +247,7 @@ def binding(role: str) -> Document:
     }
 
 
-def test_the_operator_cannot_give_away_what_it_does_not_have(cluster, operator, namespace):
+def test_operator_cannot_grant_permissions_it_lacks(cluster, operator, namespace):
     token = cluster.service_account_token(*operator)
     path = f"/apis/{RBAC}/v1/namespaces/{namespace}/rolebindings"
     with pytest.raises(Refused, match="attempting to grant RBAC permissions not currently held"):
@@ -289,7 +289,7 @@ def test_a_chaperone_may_do_nothing_cluster_wide(reviews, chaperone):
     assert reviews.everything(chaperone, "") == EVERYBODY
 
 
-def test_where_its_backends_are_it_may_follow_endpoints(reviews, chaperone, backends):
+def test_chaperone_may_watch_endpoints_in_backend_namespaces(reviews, chaperone, backends):
     assert reviews.everything(chaperone, backends) == EVERYBODY | {ENDPOINT_SLICES: {"get", "list", "watch"}}
 
 
@@ -304,6 +304,6 @@ def test_where_its_backends_are_it_may_follow_endpoints(reviews, chaperone, back
         ("secrets", "another", set()),
     ],
 )
-def test_what_a_chaperone_may_read_has_a_name(reviews, chaperone, resource, name, verbs):
+def test_chaperone_may_read_only_named_objects(reviews, chaperone, resource, name, verbs):
     named = {(resource, ""): verbs} if verbs else {}
     assert reviews.everything(chaperone, chaperone.namespace, name) == EVERYBODY | named

@@ -48,7 +48,7 @@ def ready_endpoints(harness: ClusterHarness, service: str) -> set[str]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("two_replicas")
-async def test_a_deleted_pod_takes_no_request_with_it(harness: ClusterHarness):
+async def test_deleted_pod_fails_no_request(harness: ClusterHarness):
     """New connections find the other pod; what is on its way is answered."""
     harness.echo("echo")
     address = harness.gateway()

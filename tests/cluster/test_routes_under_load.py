@@ -29,7 +29,7 @@ async def served(harness: ClusterHarness, service: str, host: str = "a.test") ->
 
 
 @pytest.mark.timeout(600)
-async def test_a_new_route_is_not_found_until_it_is_served(harness: ClusterHarness):
+async def test_new_route_answers_404_until_it_is_served(harness: ClusterHarness):
     """One after another; nothing but 404 comes before the first 200."""
     harness.echo("echo")
     address = harness.gateway()
@@ -44,7 +44,7 @@ async def test_a_new_route_is_not_found_until_it_is_served(harness: ClusterHarne
 
 
 @pytest.mark.timeout(600)
-async def test_a_route_that_is_switched_between_services_never_fails(harness: ClusterHarness):
+async def test_route_switched_between_services_fails_no_request(harness: ClusterHarness):
     harness.echo("one")
     harness.echo("two")
     target = await served(harness, "one")
@@ -60,7 +60,7 @@ async def test_a_route_that_is_switched_between_services_never_fails(harness: Cl
 
 
 @pytest.mark.timeout(900)
-async def test_backends_that_are_rolled_never_fail_a_request(harness: ClusterHarness):
+async def test_rolling_backends_fail_no_request(harness: ClusterHarness):
     """Each time every pod of the Deployment is replaced by a new one."""
     harness.echo("echo", replicas=2)
     target = await served(harness, "echo")

@@ -32,24 +32,24 @@ def files(root: Path) -> list[Path]:
     return [Path(directory) / name for directory, _, names in os.walk(root) for name in names]
 
 
-def test_it_is_called_as_the_chart_asks_for_it(image):
+def test_image_name_matches_the_chart(image):
     rendered = (ROOT / "deploy" / "01-operator.yaml").read_text()
     (name,) = image.archive.names
     assert name in rendered
 
 
-def test_it_says_which_version_it_is(image, place):
+def test_image_label_and_program_state_the_version(image, place):
     version = (ROOT / ".version").read_text().strip()
     assert image.archive.config["Labels"]["org.opencontainers.image.version"] == version
     assert version.removeprefix("v") in said(image, place, "vgw", "--version")
 
 
 @pytest.mark.parametrize("name", LARGEST)
-def test_it_is_small(name):
+def test_image_size_stays_within_its_bound(name):
     assert (BUILT / f"{name}.tar").stat().st_size < LARGEST[name] * 1_000_000
 
 
-def test_it_holds_no_documentation_no_caches_and_no_sources(image):
+def test_image_holds_no_documentation_caches_or_sources(image):
     left = [
         path
         for pattern in (
@@ -65,7 +65,7 @@ def test_it_holds_no_documentation_no_caches_and_no_sources(image):
     assert left == []
 
 
-def test_nothing_of_this_machine_is_in_it(image):
+def test_image_contains_nothing_of_the_build_machine(image):
     """Neither its name nor the certificates that it trusts besides, nor where its packages come from."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
     words = set(re.findall(r"https?://([^/'\s]+)", listed.stdout))
@@ -79,7 +79,7 @@ def test_nothing_of_this_machine_is_in_it(image):
         assert not path.exists() or not path.read_text(), path
 
 
-def test_its_files_can_be_read_by_anybody_and_written_by_nobody(image):
+def test_image_files_are_world_readable_and_not_writable(image):
     for path in files(image.root / "opt"):
         mode = path.lstat()
         assert mode.st_uid == 0, path

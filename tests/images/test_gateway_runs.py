@@ -93,7 +93,7 @@ def served(gateway, place, tea) -> Pod:
     return pod
 
 
-def test_it_serves_and_follows_every_change(served, tea, coffee):
+def test_gateway_container_serves_and_applies_changes(served, tea, coffee):
     with served.gateway() as running:
         until(lambda: answers("tea") == "tea", "tea is served")
         served.route(tea=tea, coffee=coffee)
@@ -104,7 +104,7 @@ def test_it_serves_and_follows_every_change(served, tea, coffee):
     assert "rror" not in running.output
 
 
-def test_the_log_is_read_from_another_container(served):
+def test_access_log_is_readable_from_another_container(served):
     with served.access_log() as log, served.gateway():
         until(lambda: answers("tea") == "tea", "tea is served")
         # It looks for varnishd every now and then, and tells of what comes after it was found.

@@ -11,10 +11,10 @@ SEEDS = 120
 
 
 @pytest.mark.parametrize("seed", range(SEEDS), ids=lambda seed: f"seed-{seed}-")
-def test_at_rest_nothing_is_left_to_write(seed, pool):
+def test_operators_at_rest_leave_nothing_to_write(seed, pool):
     assert not (failure := pool.submit(failure_of, seed).result()), failure
 
 
-def test_a_seed_means_the_same_run_in_every_process(pool):
+def test_seed_reproduces_the_same_run_in_every_process(pool):
     with processes(1) as other:
         assert list(pool.map(fingerprint, range(3))) == list(other.map(fingerprint, range(3)))

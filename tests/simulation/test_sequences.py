@@ -88,7 +88,7 @@ def generated(store: Store) -> dict[Key, Document]:
 
 
 @in_virtual_time
-async def test_a_status_is_taken_back_that_was_being_written_when_its_gateway_went():
+async def test_status_being_written_during_gateway_deletion_is_removed():
     store = cluster(gateway_named(G1))
     operator = SimulatedOperator(store)
     await rest(store, operator)
@@ -105,7 +105,7 @@ async def test_a_status_is_taken_back_that_was_being_written_when_its_gateway_we
 
 
 @in_virtual_time
-async def test_a_gateway_made_anew_in_our_class_gets_what_the_one_before_left_elsewhere():
+async def test_gateway_recreated_in_our_class_gets_its_own_objects():
     """The objects of another class are not watched: nobody tells us of their end."""
     store = cluster(gateway_named(G1, OTHERS))
     other = SimulatedOperator(store, class_name=OTHERS)
@@ -124,7 +124,7 @@ async def test_a_gateway_made_anew_in_our_class_gets_what_the_one_before_left_el
 
 @pytest.mark.parametrize("is_made_anew", [True, False])
 @in_virtual_time
-async def test_a_listener_set_that_moves_is_judged_with_its_new_gateway(is_made_anew):
+async def test_moved_listener_set_is_validated_with_its_new_gateway(is_made_anew):
     store = cluster(gateway_named(G1), gateway_named(G2), listener_set(HOME, S1.name, G1.name, port=8080))
     store.put(pod("telling", G1.name, OURS))
     operator = SimulatedOperator(store)
@@ -140,7 +140,7 @@ async def test_a_listener_set_that_moves_is_judged_with_its_new_gateway(is_made_
 
 
 @in_virtual_time
-async def test_what_the_leader_before_said_is_taken_back_although_we_hear_of_it_late():
+async def test_late_status_of_the_former_leader_is_corrected():
     store = cluster(gateway_named(G1))
     before, after = SimulatedOperator(store), SimulatedOperator(store, leads=False)
     await rest(store, before, after)
@@ -160,7 +160,7 @@ async def test_what_the_leader_before_said_is_taken_back_although_we_hear_of_it_
 
 
 @in_virtual_time
-async def test_a_gateway_that_became_a_strangers_while_its_kind_was_not_served_is_let_go():
+async def test_gateway_leaving_the_class_while_its_kind_was_not_served_is_released():
     store = cluster(gateway_named(G1))
     operator = SimulatedOperator(store)
     await rest(store, operator)
@@ -175,7 +175,7 @@ async def test_a_gateway_that_became_a_strangers_while_its_kind_was_not_served_i
 
 
 @in_virtual_time
-async def test_the_address_goes_with_the_service_also_while_a_class_is_at_fault():
+async def test_address_is_removed_with_the_service_while_the_class_is_invalid():
     """And although the operator began after that, so that it knows of no objects that it wants."""
     store = cluster(gateway_named(G1))
     operator = SimulatedOperator(store)
@@ -192,7 +192,7 @@ async def test_the_address_goes_with_the_service_also_while_a_class_is_at_fault(
 
 
 @in_virtual_time
-async def test_what_was_left_alone_while_a_class_was_at_fault_goes_when_it_is_well_again():
+async def test_objects_kept_while_the_class_was_invalid_are_deleted_when_it_recovers():
     store = cluster(gateway_named(G1), class_parameters("vcl", autoscaling={"minReplicas": 1, "maxReplicas": 3}))
     operator = SimulatedOperator(store)
     await rest(store, operator)
@@ -210,7 +210,7 @@ async def test_what_was_left_alone_while_a_class_was_at_fault_goes_when_it_is_we
 
 
 @in_virtual_time
-async def test_what_ended_before_the_answer_to_its_creation_came_is_made_anew():
+async def test_object_deleted_before_its_create_answer_is_recreated():
     """Nor does a watch tell of it: everything was listed anew in between."""
     store = cluster()
     operator = SimulatedOperator(store)
@@ -231,7 +231,7 @@ async def test_what_ended_before_the_answer_to_its_creation_came_is_made_anew():
 
 
 @in_virtual_time
-async def test_routing_that_another_operator_wrote_between_two_writes_of_ours_is_noticed():
+async def test_routing_written_by_another_operator_between_our_writes_is_corrected():
     """A Gateway goes from one operator to another, and the one before hears of nothing but the new routing."""
     store = cluster(gateway_named(G1, port=80))
     before, after = SimulatedOperator(store), SimulatedOperator(store, class_name=OTHERS)
@@ -255,7 +255,7 @@ async def test_routing_that_another_operator_wrote_between_two_writes_of_ours_is
 
 
 @in_virtual_time
-async def test_labels_that_are_missing_are_seen_also_where_routing_is_written_first():
+async def test_missing_labels_are_restored_although_routing_is_written_first():
     store = cluster(gateway_named(G1))
     operator = SimulatedOperator(store)
     await rest(store, operator)
@@ -272,7 +272,7 @@ async def test_labels_that_are_missing_are_seen_also_where_routing_is_written_fi
 
 
 @in_virtual_time
-async def test_what_is_made_anew_in_the_place_of_an_object_that_others_had_changed_is_whole():
+async def test_recreated_object_with_foreign_changes_is_complete():
     """It ends after it was found that others hold a field, and before all but that field is applied."""
     store = cluster(gateway_named(G1), class_parameters("vcl", replicas=2))
     operator = SimulatedOperator(store)
@@ -289,7 +289,7 @@ async def test_what_is_made_anew_in_the_place_of_an_object_that_others_had_chang
 
 
 @in_virtual_time
-async def test_shards_that_only_the_leader_before_needed_go(monkeypatch):
+async def test_shards_of_the_former_leader_are_deleted(monkeypatch):
     """Not before the index names them no more: until then pods look for them."""
     monkeypatch.setattr(emitted, "PER_SHARD", 2)
     store = cluster(gateway_named(G1))

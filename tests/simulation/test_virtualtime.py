@@ -20,12 +20,12 @@ async def test_timers_fire_in_their_order_and_at_their_time():
     assert fired == [(0.5, 0.5, 0.5), (3, 3, 3), (86_400, 86_400, 86_400)]
 
 
-def test_where_everybody_waits_for_somebody_else_nobody_waits_for_ever():
+def test_deadlock_raises_instead_of_hanging():
     with pytest.raises(Deadlock):
         run(asyncio.Event().wait())
 
 
-def test_the_clock_is_itself_again_afterwards():
+def test_clock_is_restored_after_the_run():
     before = time.monotonic()
     run(asyncio.sleep(86_400))
     assert 0 <= time.monotonic() - before < 3_600

@@ -32,13 +32,13 @@ async def harness() -> AsyncIterator[CaseHarness]:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("case", CASES)
-async def test_case_holds(harness: CaseHarness, case: Case) -> None:
+async def test_case_yields_its_documented_result(harness: CaseHarness, case: Case) -> None:
     differences = await harness.run(case)
     assert not differences, "\n".join([f"{case.case}: {case.about}", *differences])
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_streams_of_one_connection_are_routed_each_by_itself(harness: CaseHarness) -> None:
+async def test_http2_streams_of_one_connection_are_routed_independently(harness: CaseHarness) -> None:
     """HTTP/2 runs requests of one connection beside each other."""
     hosts = ["a", "b", "none"]
     await harness.put_in_force(

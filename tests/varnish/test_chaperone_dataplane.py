@@ -66,7 +66,7 @@ async def test_routing_and_endpoints_serve(plane):
     assert (served.ready, served.generation, served.up_to_date) == (True, "1", True)
 
 
-async def test_endpoints_follow(plane, origins):
+async def test_changed_endpoints_receive_the_traffic(plane, origins):
     other = await origins.port("other tea")
     before = await ask(port_of(plane))
     gone = dict.fromkeys(endpoints("tea", await origins.port("tea")))
@@ -84,7 +84,7 @@ async def test_bursts_become_few_reloads(plane):
     assert len(heard(plane, events.Reloaded)) - before <= 2
 
 
-async def test_the_same_again_is_not_done_again(plane, origins):
+async def test_unchanged_input_causes_no_reload(plane, origins):
     before = [*plane.bus.history]
     await must_serve(
         plane, Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea")))
@@ -92,7 +92,7 @@ async def test_the_same_again_is_not_done_again(plane, origins):
     assert [*plane.bus.history] == before
 
 
-async def test_a_refused_vcl_leaves_the_last_good_and_names_the_users_line(plane):
+async def test_rejected_vcl_keeps_the_last_good_and_reports_the_users_line(plane):
     outcome = await plane.apply(Change(vcl=user_vcl("sub vcl_recv {\n  nonsense;\n}"), generation="2"))
     (problem,) = outcome.problems
     assert isinstance(problem, errors.VclRejected)
@@ -106,14 +106,14 @@ async def test_a_refused_vcl_leaves_the_last_good_and_names_the_users_line(plane
     assert plane.served.generation == "3"
 
 
-async def test_a_refused_vcl_is_compiled_once(plane):
+async def test_rejected_vcl_is_compiled_once(plane):
     bad = Change(vcl=user_vcl("nonsense"))
     await plane.apply(bad)
     await plane.apply(bad)
     assert len(heard(plane, events.VclFailed)) == 1
 
 
-async def test_a_vcl_whose_compiler_was_killed_is_tried_again_and_told_once(monkeypatch):
+async def test_vcl_with_killed_compiler_is_retried_and_reported_once(monkeypatch):
     monkeypatch.setattr(quarantine, "ROUTINE", QuarantineDelays(0.2, 600))
     async with running() as plane:
         flag, attempts = plane.settings.work_dir / "flag", plane.settings.work_dir / "attempts"
@@ -140,7 +140,7 @@ async def test_vcl_that_fails_in_vcl_init_is_reported_once(plane, parts):
     assert len(heard(plane, events.VclFailed)) == 1
 
 
-async def test_old_vcls_are_let_go(plane):
+async def test_unused_vcls_are_discarded(plane):
     for number in range(KEPT_VCLS + 3):
         await must_serve(plane, Change(vcl=saying(f"number {number}")))
     ours = [entry for entry in await plane.admin.vcl_list() if entry.status != "discarded"]
@@ -149,7 +149,7 @@ async def test_old_vcls_are_let_go(plane):
     assert len(list(directory.iterdir())) <= KEPT_VCLS + 1
 
 
-async def test_a_refused_configuration_leaves_the_last_good(plane):
+async def test_rejected_ghost_configuration_keeps_the_last_good(plane):
     outcome = await plane.apply(Change(routing={0: b'{"version": 2, "listeners": [{"name": 1}]}'}))
     (problem,) = outcome.problems
     assert isinstance(problem, errors.ReloadRefused)
@@ -162,7 +162,7 @@ async def test_a_refused_configuration_leaves_the_last_good(plane):
     assert (await ask(port_of(plane), "coffee")).status == 503
 
 
-async def test_a_killed_worker_comes_back_with_what_it_served(plane):
+async def test_killed_worker_restarts_with_the_served_configuration(plane):
     await must_serve(plane, Change(vcl=saying("two"), routing=routing("tea", "coffee")))
     os.kill((await plane.admin.pid()).worker, signal.SIGKILL)
     await until_heard(plane, events.ChildDied)
@@ -172,7 +172,7 @@ async def test_a_killed_worker_comes_back_with_what_it_served(plane):
     await until_async(lambda: plane.served.ready, "it is ready")
 
 
-async def test_a_panic_is_recorded(plane):
+async def test_worker_panic_is_recorded(plane):
     with pytest.raises(errors.AdminError):
         await plane.admin.call("debug.panic.worker")
     await until_heard(plane, events.ChildDied)
@@ -181,13 +181,13 @@ async def test_a_panic_is_recorded(plane):
     await until_answer(port_of(plane), 200)
 
 
-async def test_a_worker_that_somebody_stopped_is_started_again(plane):
+async def test_stopped_worker_is_restarted(plane):
     await plane.admin.stop()
     await until_heard(plane, events.ChildBack)
     assert (await ask(port_of(plane))).status == 200
 
 
-async def test_a_worker_that_stopped_is_started_also_when_something_else_is_wanted_by_then(plane):
+async def test_stopped_worker_restarts_with_configuration_changed_meanwhile(plane):
     await plane.admin.stop()
     await must_serve(plane, Change(routing=routing("tea", "coffee")))
     assert (await ask(port_of(plane), "coffee")).status == 503
@@ -201,7 +201,7 @@ async def test_a_worker_that_stopped_is_started_also_when_something_else_is_want
     ],
     ids=["configuration", "vcl"],
 )
-async def test_a_first_worker_that_does_not_start_is_not_in_the_way_of_what_comes_next(bad):
+async def test_failed_first_worker_start_does_not_block_the_next_change(bad):
     async with running() as plane:
         outcome = await plane.apply(Change(**bad))
         assert [type(problem) for problem in outcome.problems] == [errors.ChildExited]
@@ -210,7 +210,7 @@ async def test_a_first_worker_that_does_not_start_is_not_in_the_way_of_what_come
         assert (await ask(port_of(plane))).header("says") == "two"
 
 
-async def test_a_killed_manager_comes_back_with_the_last_good(origins):
+async def test_killed_manager_restarts_with_the_last_good_configuration(origins):
     port = free_port()
     async with running(f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{port},http") as plane:
         await must_serve(
@@ -226,7 +226,7 @@ async def test_a_killed_manager_comes_back_with_the_last_good(origins):
         assert (await ask(port)).header("says") == "one"
 
 
-async def test_listeners_change_with_one_announced_gap(origins):
+async def test_listener_change_restarts_varnishd_once_and_announces_it(origins):
     first, second = free_port(), free_port()
     old = f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{first},http"
     async with running(old) as plane:
@@ -239,7 +239,7 @@ async def test_listeners_change_with_one_announced_gap(origins):
         assert len(heard(plane, events.Restarting)) == 1
 
 
-async def test_a_port_that_is_taken_leaves_everything_and_is_tried_again(plane):
+async def test_listener_on_an_occupied_port_keeps_serving_and_is_retried(plane):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -255,7 +255,7 @@ async def test_a_port_that_is_taken_leaves_everything_and_is_tried_again(plane):
     await until_answer(port, 200)
 
 
-async def test_sockets_that_varnishd_refuses_bring_the_previous_ones_back(plane):
+async def test_sockets_rejected_by_varnishd_restore_the_previous_ones(plane):
     wanted = parse_listen(f"{FREE_PORTS};http-2=127.0.0.1:0,nonsense")
     outcome = await plane.apply(Change(sockets=wanted))
     assert not outcome.serves
@@ -265,7 +265,7 @@ async def test_sockets_that_varnishd_refuses_bring_the_previous_ones_back(plane)
     assert plane.supervisor.pid == pid
 
 
-async def test_arguments_change_with_a_restart_and_keep_the_last_good_vcl(plane):
+async def test_changed_arguments_restart_varnishd_with_the_last_good_vcl(plane):
     await plane.apply(Change(vcl=user_vcl("nonsense")))
     outcome = await plane.apply(Change(extra_args=("-p", "default_ttl=7")))
     assert [type(problem) for problem in outcome.problems] == [errors.VclRejected]
@@ -280,7 +280,7 @@ async def test_arguments_change_with_a_restart_and_keep_the_last_good_vcl(plane)
         (("-p", "nosuch=1"), 'Unknown parameter "nosuch"'),
     ],
 )
-async def test_arguments_that_varnishd_refuses_disturb_nothing(plane, words, reason):
+async def test_arguments_rejected_by_varnishd_leave_the_running_one_untouched(plane, words, reason):
     before = plane.supervisor.pid
     outcome = await plane.apply(Change(extra_args=words))
     assert reason in str(outcome.problems[0])
@@ -297,7 +297,7 @@ async def test_arguments_that_varnishd_refuses_disturb_nothing(plane, words, rea
         (("-p", "cc_command=exit 1"), "varnishd rejects the last good VCL"),
     ],
 )
-async def test_arguments_that_turn_out_to_be_bad_leave_what_served(plane, monkeypatch, words, reason):
+async def test_arguments_that_fail_at_launch_restore_the_previous_ones(plane, monkeypatch, words, reason):
     async def nothing(_):
         return None
 
@@ -311,7 +311,7 @@ async def test_arguments_that_turn_out_to_be_bad_leave_what_served(plane, monkey
     assert plane.supervisor.pid == before
 
 
-async def test_a_killed_manager_comes_back_as_it_ran_not_as_it_was_refused(plane):
+async def test_killed_manager_restarts_with_accepted_not_rejected_arguments(plane):
     await plane.apply(Change(extra_args=("-p", "nosuch=1")))
     os.kill(plane.supervisor.pid, signal.SIGKILL)
     await until_heard(plane, events.VarnishdExited)
@@ -337,13 +337,13 @@ async def test_killed_manager_is_restarted_though_a_fault_follows_its_launch(pla
     assert (await ask(port_of(plane))).header("says") == "one"
 
 
-async def test_a_start_that_fails_says_all_that_varnishd_said():
+async def test_failed_start_reports_the_output_of_varnishd():
     with pytest.raises(errors.ChildExited, match=r"5000 \(thread_pool_max\) \(attempting to set"):
         async with running(extra_args=("-p", "thread_pool_min=1000000")):
             pass
 
 
-async def test_a_port_taken_at_the_start_is_an_error():
+async def test_start_with_an_occupied_port_raises_an_error():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -352,7 +352,7 @@ async def test_a_port_taken_at_the_start_is_an_error():
                 pass
 
 
-async def test_http2_without_tls_is_on(plane):
+async def test_http2_without_tls_is_enabled(plane):
     reader, writer = await asyncio.open_connection("127.0.0.1", port_of(plane))
     writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
     frame = await asyncio.wait_for(reader.readexactly(9), 5)
@@ -368,7 +368,7 @@ async def test_a_large_head_is_served(plane, headers):
     assert (await over_http1(port_of(plane), request.as_http1())).status == 200
 
 
-async def test_stop_waits_for_connections(origins):
+async def test_stop_waits_for_open_connections(origins):
     async with running() as plane:
         await must_serve(
             plane,
@@ -387,7 +387,7 @@ async def test_stop_waits_for_connections(origins):
         assert not plane.supervisor.running
 
 
-async def test_what_ghost_reads_is_on_disk_as_the_manifest_says(plane):
+async def test_files_on_disk_match_the_ghost_manifest(plane):
     directory = plane.settings.work_dir / "ghost"
     manifest = json.loads((directory / "ghost.json").read_text())
     assert {path.name for path in directory.iterdir()} == {

@@ -100,7 +100,7 @@ def routing(*services):
     return json.dumps({"version": 1, "vhosts": vhosts})
 
 
-async def test_version_1_routing_with_endpoints_and_every_edit(chaperone, origins):
+async def test_version_1_files_serve_and_edits_are_applied(chaperone, origins):
     chaperone.write("routing.json", routing("tea"))
     chaperone.write_endpoints("tea", await origins.port("tea"))
     await chaperone.start()
@@ -123,7 +123,7 @@ async def test_version_1_routing_with_endpoints_and_every_edit(chaperone, origin
     assert await chaperone.stop() == 0
 
 
-async def test_health_ready_metrics_and_drain(chaperone, origins):
+async def test_health_ready_and_metrics_pages_reflect_serving_and_draining(chaperone, origins):
     chaperone.write("routing.json", routing("tea"))
     chaperone.write_endpoints("tea", await origins.port("tea"))
     await chaperone.start()
@@ -142,7 +142,7 @@ async def test_health_ready_metrics_and_drain(chaperone, origins):
     assert (await ask(chaperone.port)).status == 200
 
 
-async def test_a_ghost_json_written_by_hand_is_used_and_watched(chaperone, origins):
+async def test_hand_written_ghost_json_is_served_and_watched(chaperone, origins):
     def vhost(port):
         return json.dumps(
             {"version": 1, "vhosts": {"tea": {"backends": [{"address": "127.0.0.1", "port": port, "weight": 100}]}}}
@@ -161,7 +161,7 @@ async def test_a_ghost_json_written_by_hand_is_used_and_watched(chaperone, origi
     assert (await ask(chaperone.port)).origin == "other"
 
 
-async def test_it_waits_for_a_vcl_that_is_not_there_yet(chaperone, origins):
+async def test_missing_vcl_file_is_awaited(chaperone, origins):
     vcl = chaperone.directory / "main.vcl"
     text = vcl.read_text()
     vcl.unlink()
@@ -174,13 +174,13 @@ async def test_it_waits_for_a_vcl_that_is_not_there_yet(chaperone, origins):
     assert (await ask(chaperone.port)).status == 200
 
 
-async def test_a_port_that_is_taken_ends_it_with_status_1(chaperone, origins):
+async def test_occupied_port_exits_with_status_1(chaperone, origins):
     chaperone.environment["VARNISH_LISTEN"] = f"http-1=127.0.0.1:{await origins.port('squatter')},http"
     await chaperone.start()
     assert await asyncio.wait_for(chaperone.process.wait(), 15) == 1
 
 
-async def test_a_varnishd_left_behind_by_a_killed_chaperone_is_ended(chaperone, origins):
+async def test_varnishd_of_a_killed_chaperone_is_terminated(chaperone, origins):
     chaperone.write("routing.json", routing("tea"))
     chaperone.write_endpoints("tea", await origins.port("tea"))
     await chaperone.start()
@@ -197,7 +197,7 @@ def tls_document(port, **certificates):
     return json.dumps({"version": 2, "ports": [{"port": port, "certificates": listed}]})
 
 
-async def test_certificates_of_a_directory_follow_every_edit_and_haproxy_ends_with_us(chaperone, origins):
+async def test_edited_certificate_files_are_served_and_haproxy_terminates_with_the_chaperone(chaperone, origins):
     port = free_port()
     chaperone.environment["VARNISH_LISTEN"] += f";https-{port}=127.0.0.1:{port},https"
     chaperone.environment["TLS_CERT_DIR"] = str(chaperone.directory / "tls")

@@ -22,7 +22,7 @@ async def admin():
         yield data_plane.admin
 
 
-async def test_vcl_commands(admin):
+async def test_vcl_commands_load_use_and_discard(admin):
     await admin.vcl_inline("mine", VCL + '# a "quoted" word, a \\ and an ü\n', "warm")
     assert '# a "quoted" word, a \\ and an ü' in await admin.vcl_show("mine")
     assert "VCL.SHOW" in await admin.vcl_show("mine", verbose=True)
@@ -39,7 +39,7 @@ async def test_vcl_commands(admin):
     assert "mine" not in {entry.name for entry in await admin.vcl_list()}
 
 
-async def test_a_refused_command_has_its_status(admin):
+async def test_rejected_command_raises_with_its_status(admin):
     with pytest.raises(CliError, match="nothing") as raised:
         await admin.vcl_use("nothing")
     assert raised.value.status == CliStatus.PARAMETER
@@ -47,7 +47,7 @@ async def test_a_refused_command_has_its_status(admin):
         await admin.vcl_load("x", "/no/such/file with spaces.vcl")
 
 
-async def test_parameters(admin):
+async def test_parameters_are_read_and_set(admin):
     assert (await admin.param_set("default_ttl", "10")).value == 10
     assert [parameter.name for parameter in await admin.param_list(changed=True) if parameter.name == "default_ttl"]
     await admin.param_reset("default_ttl")
@@ -57,7 +57,7 @@ async def test_parameters(admin):
         await admin.param_show("nothing")
 
 
-async def test_backends(admin):
+async def test_backend_health_is_listed(admin):
     backends = await admin.backend_list(probes=True)
     name = next(name for name in backends if name.endswith(".origin"))
     assert (backends[name].type, backends[name].admin_health) == ("backend", "probe")
@@ -71,7 +71,7 @@ async def test_bans_hold_any_value(admin):
     assert any('"b"' in spec and "!= word" in spec for spec in specs), specs
 
 
-async def test_the_rest(admin):
+async def test_remaining_commands_return_their_answers(admin):
     assert {device.name for device in await admin.storage_list()} >= {"Transient"}
     assert await admin.status() == "running"
     pids = await admin.pid()
@@ -86,7 +86,7 @@ async def test_the_rest(admin):
     assert raised.value.status == CliStatus.CANNOT
 
 
-async def test_certificates_are_for_builds_that_have_them(admin):
+async def test_tls_commands_fail_on_builds_without_tls(admin):
     if "tls.cert.list" in {command.request for command in await admin.help()}:
         assert isinstance(await admin.tls_cert_list(), tuple)
         return
@@ -96,7 +96,7 @@ async def test_certificates_are_for_builds_that_have_them(admin):
         assert raised.value.status == CliStatus.UNKNOWN
 
 
-async def test_stop_and_start(admin):
+async def test_worker_stops_and_starts(admin):
     before = (await admin.pid()).worker
     await admin.stop()
 
@@ -107,6 +107,6 @@ async def test_stop_and_start(admin):
     assert (await admin.pid()).worker != before
 
 
-async def test_after_quit_varnishd_calls_again(admin):
+async def test_restarted_varnishd_reconnects_after_quit(admin):
     await admin.quit()
     assert (await admin.ping()).version == "1.0"

@@ -55,7 +55,7 @@ def use(ghost: GhostHarness, tea, *texts: str) -> None:
 
 
 @pytest.mark.parametrize("text", [text for _, text in ALL], ids=[f"{page}-{n}" for n, (page, _) in enumerate(ALL)])
-def test_vcl_of_a_page_compiles(ghost, tea, text):
+def test_vcl_of_a_docs_page_compiles(ghost, tea, text):
     use(ghost, tea, text)
     assert ghost.get("/tea").origin == "tea"
 
@@ -84,14 +84,14 @@ def test_without_the_checks_a_post_is_looked_up_and_becomes_a_get(ghost, tea):
     assert [seen.method for seen in tea.seen] == ["GET"]
 
 
-def test_cookies_are_taken_off_before_the_checks(ghost, tea):
+def test_cookies_are_removed_before_the_checks(ghost, tea):
     use(ghost, tea, COOKIES, CHECKS)
     for cookie in ("a", "b"):
         ghost.get("/tea/logo.png?1", headers=[("Cookie", cookie)])
     assert len(tea.seen) == 1
 
 
-def test_case_and_port_of_the_host_are_in_the_key(ghost, tea):
+def test_host_case_and_port_are_part_of_the_cache_key(ghost, tea):
     use(ghost, tea, CHECKS)
     for host in ("shop.example.com", "Shop.example.com", "shop.example.com:80"):
         ghost.get("/tea", host=host)
@@ -102,7 +102,7 @@ def test_case_and_port_of_the_host_are_in_the_key(ghost, tea):
     assert len(tea.seen) == 1
 
 
-def test_a_hit_has_two_numbers_in_x_varnish(ghost, tea):
+def test_cache_hit_has_two_numbers_in_x_varnish(ghost, tea):
     use(ghost, tea, CHECKS, snippet("obj.hits"))
     answers = [ghost.get("/tea"), ghost.get("/tea")]
     told = [(len(answer.header("x-varnish").split()), answer.header("x-cache")) for answer in answers]
@@ -114,7 +114,7 @@ def test_a_hit_has_two_numbers_in_x_varnish(ghost, tea):
     [(STALE, []), ("", [refusing_endpoint()]), ("", [])],
     ids=["abandoned", "refused", "without endpoints"],
 )
-def test_grace_serves_while_the_backend_is_away(ghost, tea, text, away):
+def test_grace_serves_stale_objects_while_the_backend_is_down(ghost, tea, text, away):
     soon = "sub vcl_backend_response { set beresp.ttl = 0.5s; set beresp.grace = 1h; }"
     use(ghost, tea, CHECKS, soon, text)
     ghost.get("/tea")
@@ -127,7 +127,7 @@ def test_grace_serves_while_the_backend_is_away(ghost, tea, text, away):
     assert found == [200] * 3
 
 
-def test_purge_and_ban_by_vcl(ghost, tea):
+def test_purge_and_ban_in_user_vcl_invalidate_objects(ghost, tea):
     use(ghost, tea, PURGING, CHECKS)
     ghost.get("/tea/1")
     assert ghost.get("/tea/1", method="PURGE").status == 200

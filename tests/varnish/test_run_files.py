@@ -88,7 +88,7 @@ def managers(gateway: VgwProcess) -> list[int]:
     return [pid for pid in children(gateway.process.pid) if program(pid) == "varnishd"]
 
 
-async def test_files_become_traffic_and_edits_are_followed(run, cafe, conf, origins):
+async def test_files_are_served_and_edits_are_applied(run, cafe, conf, origins):
     vgw_run = await run()
     await serves(cafe, "tea", "the first answer")
     assert (await ask(cafe, HOST, "/path?query")).json["target"] == "/path?query"
@@ -110,7 +110,7 @@ async def test_files_become_traffic_and_edits_are_followed(run, cafe, conf, orig
     assert managers(vgw_run) == before, "none of this restarts varnishd"
 
 
-async def test_a_bad_file_keeps_serving_and_its_correction_is_picked_up(run, cafe, conf):
+async def test_invalid_file_keeps_the_last_good_until_corrected(run, cafe, conf):
     vgw_run = await run()
     await serves(cafe, "tea", "the first answer")
 
@@ -125,7 +125,7 @@ async def test_a_bad_file_keeps_serving_and_its_correction_is_picked_up(run, caf
     await serves(cafe, "coffee", "the correction")
 
 
-async def test_a_start_with_bad_files_waits_for_the_correction(run, cafe, conf):
+async def test_start_with_invalid_files_serves_after_correction(run, cafe, conf):
     (conf / "gateway.yaml").write_text(gateway(cafe).replace("protocol", "protocoll"))
     vgw_run = await run()
     await vgw_run.says("there is no Gateway to serve yet")
@@ -134,7 +134,7 @@ async def test_a_start_with_bad_files_waits_for_the_correction(run, cafe, conf):
     await serves(cafe, "tea", "the correction")
 
 
-async def test_a_change_of_listeners_restarts_varnishd_of_that_gateway(run, cafe, conf):
+async def test_listener_change_restarts_only_that_gateways_varnishd(run, cafe, conf):
     other, added = free_port(), free_port()
     (conf / "other.yaml").write_text(other_gateway(other))
     vgw_run = await run()
@@ -150,7 +150,7 @@ async def test_a_change_of_listeners_restarts_varnishd_of_that_gateway(run, cafe
     await vgw_run.says("restarting varnishd: the listeners changed")
 
 
-async def test_gateways_come_and_go(run, cafe, conf):
+async def test_added_and_removed_gateways_start_and_stop(run, cafe, conf):
     other = free_port()
     vgw_run = await run()
     await serves(cafe, "tea", "the first Gateway")
@@ -164,7 +164,7 @@ async def test_gateways_come_and_go(run, cafe, conf):
     assert (await ask(cafe, HOST)).taker == "tea"
 
 
-async def test_a_gateway_that_goes_and_comes_back(run, cafe, conf):
+async def test_recreated_gateway_serves_again(run, cafe, conf):
     vgw_run = await run()
     await vgw_run.programmed()
     (conf / "gateway.yaml").unlink()
@@ -174,7 +174,7 @@ async def test_a_gateway_that_goes_and_comes_back(run, cafe, conf):
     await serves(cafe, "tea", "another one in its place")
 
 
-async def test_a_port_moves_from_one_gateway_to_another(run, cafe, conf):
+async def test_port_moved_between_gateways_is_served_by_the_new_one(run, cafe, conf):
     other = free_port()
     (conf / "other.yaml").write_text(other_gateway(other))
     await run()
@@ -186,14 +186,14 @@ async def test_a_port_moves_from_one_gateway_to_another(run, cafe, conf):
     assert (await ask(other, HOST)).taker == "coffee"
 
 
-async def test_ports_that_collide_are_a_condition(run, cafe, conf):
+async def test_colliding_ports_set_a_condition(run, cafe, conf):
     (conf / "other.yaml").write_text(other_gateway(cafe))
     vgw_run = await run()
     await serves(cafe, "tea", "the first Gateway")
     await vgw_run.says("PortUnavailable")
 
 
-async def test_a_port_of_somebody_else_is_waited_for(run, cafe):
+async def test_port_occupied_by_another_process_is_retried(run, cafe):
     with socket.socket() as somebody:
         somebody.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         somebody.bind(("0.0.0.0", cafe))
@@ -204,7 +204,7 @@ async def test_a_port_of_somebody_else_is_waited_for(run, cafe):
 
 
 @pytest.mark.usefixtures("cafe")
-async def test_health_tells_what_serves(run, conf):
+async def test_health_page_lists_serving_gateways(run, conf):
     health = free_port()
     vgw_run = await run("--health-addr", f"127.0.0.1:{health}")
     await status_is(health, "/health", 200, "the process lives")
@@ -216,7 +216,7 @@ async def test_health_tells_what_serves(run, conf):
     await status_is(health, "/ready", 503, "without a Gateway nothing serves")
 
 
-async def test_user_vcl_is_followed_and_the_last_good_one_stays(run, cafe, conf):
+async def test_edited_user_vcl_is_loaded_and_invalid_vcl_keeps_the_last_good(run, cafe, conf):
     (conf / "class.yaml").write_text(USER_VCL_CLASS)
     (conf / "vcl.yaml").write_text(user_vcl("sub vcl_recv {", "  return (synth(418));", "}"))
     vgw_run = await run()
@@ -229,7 +229,7 @@ async def test_user_vcl_is_followed_and_the_last_good_one_stays(run, cafe, conf)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_a_signal_leaves_nothing_behind(run, cafe, place, number):
+async def test_termination_signal_leaves_no_process_or_file(run, cafe, place, number):
     vgw_run = await run()
     await serves(cafe, "tea", "the first answer")
     assert len(working_in(place / "work")) > 1
@@ -237,7 +237,7 @@ async def test_a_signal_leaves_nothing_behind(run, cafe, place, number):
     assert not working_in(place / "work")
 
 
-async def test_without_a_work_dir_the_temporary_one_is_removed(conf, cafe, place):
+async def test_temporary_work_dir_is_removed_at_exit(conf, cafe, place):
     temporary = place / "tmp"
     temporary.mkdir(mode=0o755)
     async with vgw_run(conf, environment={"TMPDIR": str(temporary)}) as gateway:
@@ -247,7 +247,7 @@ async def test_without_a_work_dir_the_temporary_one_is_removed(conf, cafe, place
     assert not list(temporary.iterdir())
 
 
-def test_a_path_that_is_not_there_is_said_at_once(place):
+def test_missing_path_fails_at_once_with_a_message(place):
     command = [sys.executable, "-m", "varnish_gateway", "run", str(place / "nowhere")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2

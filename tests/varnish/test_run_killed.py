@@ -10,7 +10,7 @@ from support.vgw_process import vgw_run
 from support.waiting import until_async
 
 
-async def test_varnishd_ends_with_a_killed_gateway(place):
+async def test_killed_gateway_terminates_its_varnishd(place):
     (place / "gateway.yaml").write_text(gateway("gateway", free_port()))
     async with vgw_run(place / "gateway.yaml", options=("--work-dir", str(place / "work"))) as killed:
         await killed.programmed()

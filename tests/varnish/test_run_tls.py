@@ -55,7 +55,7 @@ async def until_certificate(port, one):
     await until_async(served, "the certificate serves")
 
 
-async def test_https_serves_and_follows_its_secret(place, origins):
+async def test_edited_secret_changes_the_served_certificate(place, origins):
     http, https = free_port(), free_port()
     first, second = pair("tea.example.com"), pair("tea.example.com", 1)
     (place / "gateway.yaml").write_text(https_gateway(http, https))
@@ -83,7 +83,7 @@ async def test_https_serves_and_follows_its_secret(place, origins):
     assert first.key.decode().splitlines()[1] not in told
 
 
-async def test_translate_shows_no_key(place):
+async def test_translate_output_contains_no_private_key(place):
     (place / "all.yaml").write_text("---\n".join([https_gateway(80, 443), secret(pair("tea.example.com"))]))
     shown = await _translate(place)
     assert "- port: 443" in shown

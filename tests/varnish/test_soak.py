@@ -184,13 +184,13 @@ async def _soak(place: Path, edits: int) -> None:
 
 
 @pytest.mark.timeout(300)
-async def test_edits_lose_and_misroute_nothing(place):
+async def test_edits_under_load_lose_and_misroute_no_request(place):
     await _soak(place, SHORT)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-async def test_a_thousand_edits_lose_and_misroute_nothing(place):
+async def test_thousand_edits_under_load_lose_and_misroute_no_request(place):
     await _soak(place, WHOLE)
 
 
@@ -230,15 +230,15 @@ async def _crash(place: Path, *, kill_manager: bool, within: float) -> None:
         assert load.answered > answered
 
 
-async def test_a_killed_child_serves_again_by_itself(place):
+async def test_killed_child_process_serves_again_without_help(place):
     await _crash(place, kill_manager=False, within=2)
 
 
-async def test_a_killed_varnishd_is_started_again(place):
+async def test_killed_varnishd_is_restarted(place):
     await _crash(place, kill_manager=True, within=10)
 
 
-async def test_an_endpoint_that_refuses_is_noticed_by_no_client(place):
+async def test_endpoint_refusing_connections_fails_no_request(place):
     async with soaked(place) as (_, load, editor):
         text = service("pool", editor._ports["p1"], free_port(), free_port())
         await editor._change("pool", {"p1"}, lambda: editor.files.write("service-pool", text))

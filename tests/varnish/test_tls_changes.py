@@ -70,7 +70,7 @@ async def attended(port):
     assert len(newcomers.seen) > 10
 
 
-async def test_200_rotations_under_load_fail_nobody(serving):
+async def test_200_certificate_rotations_under_load_fail_no_request(serving):
     plane, port = serving
     pairs = [pair("tea", number) for number in range(5)]
     async with attended(port) as newcomers:
@@ -83,7 +83,7 @@ async def test_200_rotations_under_load_fail_nobody(serving):
     assert not heard(plane, events.HaproxyReloaded)
 
 
-async def test_certificates_come_and_go_without_a_reload(serving):
+async def test_added_and_removed_certificates_need_no_reload(serving):
     plane, port = serving
     tea, coffee, wild = pair("tea"), pair("coffee"), pair("*.example.com")
     await must_serve(plane, Change(tls=tls(port, (tea, ["tea"]), (coffee, ["coffee"]), (wild, ["*.example.com"]))))
@@ -106,7 +106,7 @@ async def restarts_the_same(plane, port, wanted):
         assert await certificate_of(port, name) == one.der
 
 
-async def test_ports_and_authorities_change_by_a_reload_that_fails_nobody(origins):
+async def test_port_and_authority_changes_reload_without_failed_requests(origins):
     other = free_port()
     async with https(origins, more_ports=[other]) as (plane, port):
         plain = tls(port, (pair("tea"), ["tea"]))
@@ -133,7 +133,7 @@ def bad_certificates():
 
 
 @pytest.mark.parametrize(("content", "reason"), [pytest.param(*bad[1:], id=bad[0]) for bad in bad_certificates()])
-async def test_a_certificate_that_cannot_be_used_leaves_the_last_good(serving, content, reason):
+async def test_unusable_certificate_keeps_the_last_good(serving, content, reason):
     plane, port = serving
     coffee = pair("coffee")
     before = plane.served.tls
@@ -154,7 +154,7 @@ async def test_a_certificate_that_cannot_be_used_leaves_the_last_good(serving, c
     assert plane.served.problems == ()
 
 
-async def test_a_bad_certificate_from_the_start_leaves_the_others(origins):
+async def test_unusable_certificate_at_start_leaves_the_others_served(origins):
     port, other = free_port(), free_port()
     async with https(origins, more_ports=[port, other]) as (plane, first):
         good = tls(first, (pair("tea"), ["tea"]))
@@ -168,7 +168,7 @@ async def test_a_bad_certificate_from_the_start_leaves_the_others(origins):
         assert plane.served.ready
 
 
-async def test_what_is_beside_the_blocks_reaches_nobody(serving):
+async def test_text_outside_pem_blocks_is_not_served(serving):
     """The admin socket takes commands after an empty line."""
     plane, port = serving
     one = pair("tea", 3)
@@ -179,14 +179,14 @@ async def test_what_is_beside_the_blocks_reaches_nobody(serving):
 
 
 @pytest.mark.parametrize("name", ["tea coffee", "tea\ncoffee", "[verify", "!tea", ""])
-async def test_names_that_are_none_reach_nobody(serving, name):
+async def test_invalid_names_are_not_configured(serving, name):
     plane, port = serving
     outcome = await plane.apply(Change(tls=tls(port, (pair("tea"), ["tea"]), (pair("coffee"), [name]))))
     assert "which is not a hostname" in str(outcome.problems[0])
     assert await certificate_of(port, "tea") == pair("tea").der
 
 
-async def test_an_expired_certificate_serves_with_a_warning(serving):
+async def test_expired_certificate_is_served_with_a_warning(serving):
     plane, port = serving
     expired = make_pair("tea", days=-1)
     await must_serve(plane, Change(tls=tls(port, (expired, ["tea"]))))
@@ -194,7 +194,7 @@ async def test_an_expired_certificate_serves_with_a_warning(serving):
     assert [(event.names, event.port) for event in heard(plane, events.CertificateExpired)] == [("tea", port)]
 
 
-async def test_a_chain_too_long_for_the_admin_socket_comes_by_a_reload(serving):
+async def test_chain_too_long_for_the_admin_socket_is_reloaded(serving):
     plane, port = serving
     one = pair("tea", 1)
     chain = one.certificate + b"".join(pair("coffee", number % 3).certificate for number in range(90)) + one.key
@@ -211,7 +211,7 @@ def many_names(count, labels):
 
 @pytest.mark.parametrize(("count", "labels"), [(2048, 0), (5000, 0), (300, 3)])
 @pytest.mark.parametrize("by", ["a start", "run time"])
-async def test_a_certificate_may_have_more_names_than_a_line_takes(origins, count, labels, by):
+async def test_certificate_with_more_names_than_fit_a_line_is_served(origins, count, labels, by):
     names = many_names(count, labels)
     certificates = [(pair("tea"), ["tea"]), (pair("milk"), names)]
     begin = certificates if by == "a start" else certificates[:1]
@@ -230,14 +230,14 @@ async def test_a_certificate_may_have_more_names_than_a_line_takes(origins, coun
         await restarts_the_same(plane, port, {names[-1]: pair("milk", 1), "tea": pair("tea", 1)})
 
 
-async def test_the_same_again_is_not_done_again(serving):
+async def test_unchanged_input_causes_no_reload(serving):
     plane, port = serving
     before = [*plane.bus.history]
     await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]))))
     assert [*plane.bus.history] == before
 
 
-async def test_the_admin_socket_that_refuses_makes_it_a_reload(serving):
+async def test_rejected_admin_command_falls_back_to_a_reload(serving):
     plane, port = serving
     # Somebody else's transaction stands in the way.
     await plane.terminator.service.admin.ask(
@@ -248,7 +248,7 @@ async def test_the_admin_socket_that_refuses_makes_it_a_reload(serving):
     assert await certificate_of(port, "coffee") == pair("coffee").der
 
 
-async def test_no_tls_any_more_closes_the_port(serving):
+async def test_removed_tls_closes_the_port(serving):
     plane, port = serving
     await must_serve(plane, Change(tls=Tls()))
     with pytest.raises(ConnectionRefusedError):

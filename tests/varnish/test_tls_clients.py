@@ -36,7 +36,7 @@ async def taker(port, **client):
         return 0
 
 
-async def test_only_clients_of_the_authority_come_in(origins):
+async def test_only_clients_with_a_certificate_of_the_authority_connect(origins):
     async with https(origins, TEA, clients="friends") as (plane, port):
         assert await taker(port, client=client_pair("friends")) == "tea"
         assert await taker(port) == 0
@@ -60,7 +60,7 @@ async def test_certificates_rotate_on_a_port_with_validation(origins):
             assert await certificate_of(port, "tea", client=client_pair(friends)) == one.der
 
 
-async def test_the_insecure_fallback_lets_everybody_in_and_tells_who_it_was(origins):
+async def test_insecure_fallback_accepts_all_clients_and_reports_their_identity(origins):
     async with https(origins, TEA, clients="friends", insecure=True) as (plane, port):
         await must_serve(plane, Change(vcl=SHOWS))
         told = []
@@ -70,7 +70,7 @@ async def test_the_insecure_fallback_lets_everybody_in_and_tells_who_it_was(orig
         assert told == [("tea", "true", True), ("tea", "true", False), ("tea", "false", True)]
 
 
-async def test_authorities_that_cannot_be_used_leave_the_port_as_it_was(origins):
+async def test_unusable_authorities_leave_the_port_unchanged(origins):
     other = free_port()
     async with https(origins, TEA, clients="friends", more_ports=[other]) as (plane, port):
         good = tls(port, TEA, clients="friends")
@@ -156,13 +156,13 @@ def bare_haproxy(place, *, ours):
         process.wait()
 
 
-def test_without_our_settings_it_would(place):
+def test_session_resumption_across_ports_skips_validation_with_default_settings(place):
     """See HAProxy's defaults let a session of the open port in at the other one (503: there is no varnishd)."""
     with bare_haproxy(place, ours=False) as ports:
         assert resumed(*ports, "TLSv1_2") == "True True 503"
 
 
-def test_with_our_settings_it_does_not(place):
+def test_session_resumption_across_ports_is_validated_with_our_settings(place):
     with bare_haproxy(place, ours=True) as ports:
         assert resumed(*ports, "TLSv1_2") == "True None closed"
         assert resumed(*ports, "TLSv1_3") == "True None closed"

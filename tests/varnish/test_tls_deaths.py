@@ -41,7 +41,9 @@ async def until_everything_serves(plane, port, certificate):
 
 @pytest.mark.parametrize("victim", ["worker", "master"])
 @pytest.mark.parametrize("is_noticed", [True, False])
-async def test_a_death_during_an_exchange_brings_the_new_certificates(serving, monkeypatch, victim, is_noticed):
+async def test_haproxy_killed_during_an_update_restarts_with_the_new_certificates(
+    serving, monkeypatch, victim, is_noticed
+):
     plane, port = serving
     do = AdminSocket.do
 
@@ -60,7 +62,7 @@ async def test_a_death_during_an_exchange_brings_the_new_certificates(serving, m
 
 
 @pytest.mark.parametrize("is_noticed", [True, False])
-async def test_a_death_between_check_and_reload_is_a_fault_and_gets_well(serving, monkeypatch, is_noticed):
+async def test_haproxy_killed_between_check_and_reload_is_reported_and_recovers(serving, monkeypatch, is_noticed):
     plane, port = serving
     check = haproxy.check
 
@@ -76,7 +78,7 @@ async def test_a_death_between_check_and_reload_is_a_fault_and_gets_well(serving
     await until_everything_serves(plane, port, pair("tea", 1))
 
 
-async def test_one_that_dies_again_and_again_is_started_ever_later(serving, monkeypatch):
+async def test_crash_looping_haproxy_restarts_with_growing_delays(serving, monkeypatch):
     plane, _ = serving
     for _ in range(3):
         backs = len(heard(plane, events.HaproxyBack))
@@ -89,7 +91,7 @@ async def test_one_that_dies_again_and_again_is_started_ever_later(serving, monk
     assert len(heard(plane, Fault)) == 3, "one that lasted is started at once"
 
 
-async def test_deaths_at_any_moment_of_changes(serving):
+async def test_haproxy_killed_at_random_moments_ends_with_the_newest_certificates(serving):
     plane, port = serving
     for number in range(1, 11):
         changed = tls(port, (pair("tea", number), ["tea"]), clients="authority" if number % 2 else "", insecure=True)
@@ -104,7 +106,7 @@ async def test_deaths_at_any_moment_of_changes(serving):
     await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]))))
 
 
-async def test_what_can_not_come_back_makes_room_for_what_is_wanted(origins, monkeypatch):
+async def test_configuration_that_cannot_restart_is_replaced_by_the_desired_one(origins, monkeypatch):
     """The port of a listener is taken while HAProxy is dead; then the listener is removed."""
     taken_port = free_port()
     launch = haproxy.launch
@@ -128,7 +130,7 @@ async def test_what_can_not_come_back_makes_room_for_what_is_wanted(origins, mon
             await until_everything_serves(plane, port, pair("tea"))
 
 
-async def test_a_haproxy_that_is_not_installed_is_named(monkeypatch, tmp_path):
+async def test_missing_haproxy_is_named_in_the_error(monkeypatch, tmp_path):
     monkeypatch.setattr(haproxy, "PROGRAM", str(tmp_path / "haproxy"))
     port = free_port()
     async with running(f"{FREE_PORTS};https-{port}=127.0.0.1:{port},https") as plane:

@@ -57,7 +57,7 @@ def worker_of(plane):
 
 
 @pytest.mark.parametrize("victim", ["worker", "master"])
-async def test_haproxy_killed_under_load_is_back_and_plain_listeners_never_notice(serving, victim):
+async def test_haproxy_killed_under_load_restarts_and_plain_listeners_keep_serving(serving, victim):
     plane, port = serving
     await must_serve(plane, Change(tls=tls(port, (pair("tea", 1), ["tea"]), (pair("milk"), ["milk"]))))
     async with under_load(port_of(plane), TEA, connections=3) as plain, under_load(secure(port), TEA, 3) as load:
@@ -77,7 +77,7 @@ async def test_haproxy_killed_under_load_is_back_and_plain_listeners_never_notic
     assert len(heard(plane, events.HaproxyExited)) == 1
 
 
-async def test_changes_while_haproxy_is_dead_come_with_its_return(serving):
+async def test_changes_while_haproxy_is_down_apply_at_its_restart(serving):
     plane, port = serving
     os.kill(plane.terminator.pid, signal.SIGKILL)
     await until_heard(plane, events.HaproxyExited)
@@ -103,7 +103,7 @@ async def test_a_port_that_is_taken_leaves_plain_listeners_and_is_tried_again(or
             assert (await http_client.ask(secure(port), "tea")).taker == "tea"
 
 
-async def test_while_varnishd_is_away_clients_are_told_so_at_once(serving):
+async def test_tls_clients_get_5xx_while_varnishd_restarts(serving):
     plane, port = serving
     async with under_load(secure(port), TEA, connections=2) as load:
         await until_async(lambda: load.answered > 10, "there is load")
@@ -201,7 +201,7 @@ async def _reset_streams(reader, writer):
 # -- the end --------------------------------------------------------------------------------
 
 
-async def test_a_drain_lets_requests_finish_and_takes_no_new_connections(serving):
+async def test_drain_finishes_requests_and_accepts_no_new_connections(serving):
     plane, port = serving
     reader, writer = await begin_request(port)
     idle = http_client.Connection(secure(port))
@@ -223,7 +223,7 @@ async def test_a_drain_lets_requests_finish_and_takes_no_new_connections(serving
     await stopping
 
 
-async def test_a_drain_is_not_cut_short(origins, monkeypatch):
+async def test_drain_lasts_until_requests_finish(origins, monkeypatch):
     """However little time workers have after a reload."""
     monkeypatch.setattr(haproxy, "FINISH_SECONDS", 1)
     async with https(origins) as (plane, port):
@@ -235,7 +235,7 @@ async def test_a_drain_is_not_cut_short(origins, monkeypatch):
         await stopping
 
 
-async def test_what_is_older_than_too_many_reloads_is_ended(origins, monkeypatch):
+async def test_workers_older_than_the_reload_limit_are_terminated(origins, monkeypatch):
     monkeypatch.setattr(haproxy, "MOST_FORMER_WORKERS", 2)
     async with https(origins) as (plane, port):
         held = [await begin_request(port)]
@@ -264,14 +264,14 @@ async def end_request(reader, writer):
     return answer
 
 
-async def test_nobody_is_left_when_it_stops(serving):
+async def test_stop_leaves_no_haproxy_process(serving):
     plane, _ = serving
     pids = [plane.terminator.pid, worker_of(plane)]
     await plane.stop(0)
     assert not working_in(plane.settings.work_dir) & set(pids)
 
 
-async def test_a_reload_that_comes_too_late_and_was_taken_back_does_not_stay(origins, monkeypatch):
+async def test_late_reload_of_a_withdrawn_change_is_reverted(origins, monkeypatch):
     other = free_port()
     async with https(origins, more_ports=[other]) as (plane, port):
         serves = Haproxy.serves
@@ -295,7 +295,7 @@ def is_open(port):
 
 
 @pytest.mark.parametrize("end", ["kill -9 $$", "exit 1"])
-async def test_a_check_that_failed_for_the_moment_is_made_again(origins, monkeypatch, tmp_path, end):
+async def test_transient_check_failure_is_retried(origins, monkeypatch, tmp_path, end):
     monkeypatch.setattr(quarantine, "ROUTINE", QuarantineDelays(0.5, 600))
     program, flag = tmp_path / "haproxy", tmp_path / "flag"
     program.write_text(f'#!/bin/sh\n[ "$1" = -c ] && rm {flag} 2>/dev/null && {end}\nexec haproxy "$@"\n')
@@ -310,7 +310,7 @@ async def test_a_check_that_failed_for_the_moment_is_made_again(origins, monkeyp
         assert await certificate_of(other, "milk") == pair("milk").der
 
 
-async def test_what_serves_is_kept_though_a_certificate_can_not_be_used(serving):
+async def test_unusable_certificate_leaves_served_certificates_untouched(serving):
     plane, port = serving
     kept = []
     plane.on_in_force(kept.append)

@@ -58,7 +58,7 @@ def get(host: str, **parts) -> Request:
     return Request(method="GET", target="/", host=host, **parts)
 
 
-async def test_requests_on_a_connection_of_another_listener_are_421(gateway):
+async def test_request_on_a_connection_of_another_listener_gets_421(gateway):
     port, _ = gateway
     for _ in range(3):  # whoever else has used a connection to varnishd before
         hosts = ["one.org", "other.org", "a.two.org", "one.org"]
@@ -70,7 +70,7 @@ async def test_requests_on_a_connection_of_another_listener_are_421(gateway):
         assert (await over_http1(secure(port, None), get("one.org").as_http1())).taker == "one"
 
 
-async def test_backends_are_told_the_scheme(gateway):
+async def test_backends_receive_the_scheme_of_the_listener(gateway):
     port, plain = gateway
     forged = get("x.org", headers=(("X-Forwarded-Proto", "gopher"),))
     answers = [
@@ -84,7 +84,7 @@ async def test_backends_are_told_the_scheme(gateway):
     assert told == [["https"], ["https"], ["http"]]
 
 
-async def test_websockets(gateway, socket_origin):
+async def test_websocket_over_tls_echoes(gateway, socket_origin):
     port, _ = gateway
     reader, writer = await http_client.connect(secure(port, "a.two.org"))
     writer.write(HANDSHAKE.replace(b"example.com", b"a.two.org"))

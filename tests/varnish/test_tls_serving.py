@@ -49,13 +49,13 @@ async def test_http1_and_http2_reach_the_origin(plane):
     assert (await http_client.ask(port_of(plane), "tea")).taker == "tea"
 
 
-async def test_what_serves_is_told(plane):
+async def test_served_certificates_are_reported(plane):
     plane, port = plane
     assert plane.served.ready
     assert plane.served.tls == content_hash(encode_tls(tls(port, (pair("tea"), ["tea"]))))
 
 
-async def test_the_certificate_is_the_one_of_the_server_name(origins):
+async def test_server_name_selects_the_certificate(origins):
     exact, wild, first = pair("www.example.com"), pair("*.example.com"), pair("default")
     listed = [(first, ["*"]), (exact, ["www.example.com"]), (wild, ["*.example.com"])]
     async with https(origins, *listed) as (_, port):
@@ -66,20 +66,20 @@ async def test_the_certificate_is_the_one_of_the_server_name(origins):
             assert await certificate_of(port, name) == first.der
 
 
-async def test_a_wildcard_is_one_label_deep(origins):
+async def test_wildcard_matches_one_label(origins):
     """What HAProxy can't select: docs/concepts/tls-termination.md says so."""
     async with https(origins, (pair("default"), ["default"]), (pair("*.example.com"), ["*.example.com"])) as (_, port):
         assert await certificate_of(port, "a.b.example.com") == pair("default").der
 
 
-async def test_only_names_of_listeners_count_not_those_of_the_certificate(origins):
+async def test_certificate_is_selected_by_listener_hostnames_not_its_own_names(origins):
     wide = make_pair("a.example.com", "b.example.com")
     async with https(origins, (pair("default"), ["default"]), (wide, ["a.example.com"])) as (_, port):
         assert await certificate_of(port, "a.example.com") == wide.der
         assert await certificate_of(port, "b.example.com") == pair("default").der
 
 
-async def test_of_several_certificates_for_a_name_the_clients_abilities_decide(origins):
+async def test_client_abilities_select_among_certificates_of_one_name(origins):
     rsa, elliptic = pair("tea", kind="rsa2048"), pair("tea")
     async with https(origins, (pair("default"), ["default"]), (rsa, ["tea"]), (elliptic, ["tea"])) as (_, port):
         only_rsa = secure(port, "tea", maximum=ssl.TLSVersion.TLSv1_2)
@@ -91,7 +91,7 @@ async def test_of_several_certificates_for_a_name_the_clients_abilities_decide(o
 
 
 @pytest.mark.parametrize("version", ["TLSv1", "TLSv1_1"])
-async def test_old_versions_of_tls_are_refused(plane, version):
+async def test_old_tls_versions_are_rejected(plane, version):
     _, port = plane
     old = ssl.TLSVersion[version]
     with pytest.warns(DeprecationWarning, match="deprecated"):
@@ -102,14 +102,14 @@ async def test_old_versions_of_tls_are_refused(plane, version):
 
 
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-async def test_new_versions_of_tls_are_taken(plane, version):
+async def test_new_tls_versions_are_accepted(plane, version):
     _, port = plane
     wanted = ssl.TLSVersion[version]
     assert (await http_client.ask(secure(port, minimum=wanted, maximum=wanted), "tea")).taker == "tea"
 
 
 @pytest.mark.parametrize("ciphers", ["AES128-SHA", "ECDHE-ECDSA-AES128-SHA", "DHE-RSA-AES128-GCM-SHA256"])
-async def test_weak_ciphers_are_refused(plane, ciphers):
+async def test_weak_ciphers_are_rejected(plane, ciphers):
     _, port = plane
     client = secure(port, maximum=ssl.TLSVersion.TLSv1_2)
     client.context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
@@ -139,7 +139,7 @@ sub vcl_deliver {
             assert told == ["127.0.0.1", f"https-{port}", "tea", "true", str(port)]
 
 
-async def test_a_client_cannot_say_who_it_is(plane):
+async def test_client_identity_headers_from_clients_are_dropped(plane):
     """A PROXY header of the client's own is no part of TLS."""
     _, port = plane
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -148,7 +148,7 @@ async def test_a_client_cannot_say_who_it_is(plane):
     writer.close()
 
 
-async def test_the_client_is_told_to_the_origin_once(plane):
+async def test_client_address_reaches_the_origin_once(plane):
     _, port = plane
     request = Request(method="GET", target="/", host="tea", headers=(("X-Forwarded-For", "10.9.9.9"),))
     answer = await over_http1(secure(port), request.as_http1())
@@ -167,7 +167,7 @@ async def test_large_heads_pass_as_on_plain_sockets(plane, size):
     assert answer.taker == "tea"
 
 
-async def test_heads_that_are_too_large_are_refused_and_many_lines_pass(plane):
+async def test_oversized_heads_are_rejected_and_many_header_lines_pass(plane):
     plane, port = plane
     large = Request(method="GET", target="/", host="tea", headers=(("X-Large", "x" * 100_000),))
     assert (await over_http1(secure(port), large.as_http1())).status in (400, 431)
@@ -176,7 +176,7 @@ async def test_heads_that_are_too_large_are_refused_and_many_lines_pass(plane):
         assert (await over_http1(where, many.as_http1())).taker == "tea"
 
 
-async def test_large_answers_heads_pass(plane):
+async def test_large_response_heads_pass(plane):
     _, port = plane
     asked = json.dumps([f"X-{n}: {'x' * 3000}" for n in range(9)])
     request = Request(method="GET", target="/", host="tea", headers=(("Echo-Answer", asked),))
@@ -217,14 +217,14 @@ async def test_without_certificates_no_haproxy_runs_and_plain_sockets_serve(orig
         assert [*(plane.settings.work_dir / "tls").glob("*.pem")] == []
 
 
-async def test_a_plain_gateway_has_nothing_of_tls():
+async def test_gateway_without_tls_writes_no_tls_files():
     async with running() as plane:
         await must_serve(plane, Change(vcl=main_vcl(), routing=routing("tea"), tls=Tls()))
         assert not haproxies(plane)
         assert not (plane.settings.work_dir / "tls").exists()
 
 
-async def test_haproxys_worker_is_not_root_and_files_are_closed(plane):
+async def test_haproxy_worker_is_unprivileged_and_its_files_are_private(plane):
     plane, _ = plane
     directory = plane.settings.work_dir / "tls"
     assert {path.stat().st_mode & 0o777 for path in directory.glob("*.pem")} == {0o600}
