@@ -159,7 +159,7 @@ async def test_an_index_ahead_of_its_shards_waits_for_them(gateway, chaperone, t
         await chaperone.until_served("generation", "1")
         texts = routing(names, 2)
         gateway.write_data({MAIN_VCL: main_vcl(), ROUTING: texts[0], INDEX: index(texts)}, generation=2)
-        said = await chaperone.until_problem("shard 1 of 2 is not there yet")
+        said = await chaperone.until_problem("shard 1 of 2 does not exist yet")
         assert (said["status"], said["generation"]) == (200, "1")
         assert (await chaperone.ask("s0")).taker == "tea"
         gateway.write_shard(1, texts[1])

@@ -1,8 +1,8 @@
-"""What happens inside a chaperone, told once and read by many.
+"""Events of a data plane: published once, read by many subscribers.
 
-In:   events, published by whoever makes something happen.
+In:   events from the components of the data plane.
 Out:  calls to every subscriber in order, and a bounded history.
-The log, health, metrics and the dashboard read this bus; nobody else tells them.
+The log, health, metrics and the dashboard learn everything from this bus.
 """
 
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Event(Struct, frozen=True, kw_only=True, tag=True):
-    """Base of all; ``level`` is how loud the log says it."""
+    """Base of all events; ``level`` is the level of its log line."""
 
     level = logging.INFO
 
@@ -42,11 +42,11 @@ class VarnishdExited(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"{self.reason}; starting it again with the last good configuration"
+        return f"{self.reason}; restarting it with the last good configuration"
 
 
 class Fault(Event, frozen=True):
-    """The world is at fault: a process, a port, a connection."""
+    """A process, a port or a connection failed; the next attempt follows."""
 
     reason: str
     retry_seconds: float
@@ -102,7 +102,7 @@ class VclFailed(Event, frozen=True):
     @property
     def sentence(self) -> str:
         rest = "the previous VCL goes on serving" if self.serving else "there is no earlier VCL to serve with"
-        return f"VCL refused, {rest}:\n{self.reason}"
+        return f"VCL rejected, {rest}:\n{self.reason}"
 
 
 class Reloaded(Event, frozen=True):
@@ -121,7 +121,7 @@ class ReloadFailed(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"configuration {self.id} refused, the previous one goes on serving: {self.reason}"
+        return f"configuration {self.id} rejected, the previous one goes on serving: {self.reason}"
 
 
 class Restored(Event, frozen=True):
@@ -131,7 +131,7 @@ class Restored(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return "beginning with the last configuration on disk, until the API server says what is new"
+        return "starting with the last configuration on disk until the API server answers"
 
 
 class SourceLost(Event, frozen=True):
@@ -152,7 +152,7 @@ class SourceBack(Event, frozen=True):
 
 
 class SourceProblems(Event, frozen=True):
-    """What stands against what the cluster says is another thing than before."""
+    """The problems with the configuration in the cluster changed."""
 
     problems: tuple[str, ...]
     level = logging.WARNING
@@ -163,7 +163,7 @@ class SourceProblems(Event, frozen=True):
 
 
 class Ready(Event, frozen=True):
-    """Readiness, or whether the newest configuration serves, is another one than before."""
+    """Readiness changed, or whether the newest configuration serves."""
 
     ready: bool
     reason: str = ""

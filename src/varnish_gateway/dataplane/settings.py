@@ -1,4 +1,4 @@
-"""What a chaperone is told from outside.
+"""Settings of a data plane.
 
 In:   environment variables (``from_environment``), or values given by standalone mode.
 Out:  one frozen Settings. A value that can't be used raises BadSettings, which names the
@@ -18,7 +18,7 @@ from varnish_gateway.runtime import environment as read
 from varnish_gateway.runtime.environment import Address
 
 DRAIN_DELAY_SECONDS = 5.0
-"""In a cluster: how long it takes until nobody sends new connections to a pod that is not ready any more."""
+"""In a cluster: how long load balancers may still send new connections to an unready pod."""
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -29,8 +29,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """
 
     work_dir: Path
-    varnish_dir: Path | None = None  # varnishd's own directory (-n); work_dir/varnishd unless told
-    ghost_config_path: Path | None = None  # work_dir/ghost/ghost.json unless told
+    varnish_dir: Path | None = None  # varnishd's own directory (-n); default: work_dir/varnishd
+    ghost_config_path: Path | None = None  # default: work_dir/ghost/ghost.json
     admin_port: int = 0
     sockets: Sockets
     storage: tuple[str, ...] = ("malloc,256m",)
@@ -86,7 +86,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
 
 
 def extra_arguments(value: str) -> tuple[str, ...]:
-    """Split VARNISHD_EXTRA_ARGS at semicolons and refuse what the chaperone sets itself."""
+    """Split VARNISHD_EXTRA_ARGS at semicolons; raise BadSettings for arguments that the chaperone sets itself."""
     words = read.words({"VARNISHD_EXTRA_ARGS": value}, "VARNISHD_EXTRA_ARGS", separator=";")
     for word in words:
         if word[:2] in OWN_ARGUMENTS:

@@ -93,7 +93,7 @@ async def test_draining_is_not_ready_but_alive(ask):
     ("remote", "status"),
     [("127.0.0.1", 503), ("::1", 503), ("::ffff:127.0.0.1", 503), ("10.0.0.7", 403), ("::ffff:10.0.0.7", 403)],
 )
-async def test_draining_is_asked_for_from_within(monkeypatch, ask, remote, status):
+async def test_drain_request_is_accepted_from_within_the_pod_alone(monkeypatch, ask, remote, status):
     monkeypatch.setattr(web.BaseRequest, "remote", remote)
     assert (await ask("/drain"))[0] == status
     assert (await ask("/ready"))[0] == (503 if status == 503 else 200)
@@ -116,7 +116,7 @@ async def test_metrics_do_not_need_ghost(ask):
     ],
     ids=["away", "wrong", "from-disk"],
 )
-async def test_a_source_in_trouble_is_told_and_leaves_it_ready(ask, source, state, up_to_date):
+async def test_source_in_trouble_is_reported_and_leaves_the_pod_ready(ask, source, state, up_to_date):
     source.state = state
     status, text = await ask("/ready")
     told = json.loads(text)

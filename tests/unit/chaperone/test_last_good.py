@@ -27,7 +27,7 @@ def names(place):
     return {path.name for path in place.iterdir()}
 
 
-def test_nothing_is_there_at_first(place):
+def test_empty_directory_has_no_configuration(place):
     assert LastGood(place, "n/gw").load() is None
 
 
@@ -63,7 +63,7 @@ def test_the_same_again_writes_nothing(place):
     assert (place / "last.json").stat().st_ino == stamp
 
 
-def test_a_restarted_process_goes_on_where_the_last_one_was(place):
+def test_restarted_process_loads_what_the_last_one_saved(place):
     LastGood(place, "n/gw").save(in_force())
     kept = {path.name: path.stat().st_ino for path in place.iterdir() if path.name != "last.json"}
     second = LastGood(place, "n/gw")
@@ -72,7 +72,7 @@ def test_a_restarted_process_goes_on_where_the_last_one_was(place):
     assert {path.name: path.stat().st_ino for path in place.iterdir() if path.name != "last.json"} == kept
 
 
-def test_that_of_another_configmap_is_not_ours(place):
+def test_configuration_of_another_configmap_is_ignored(place):
     LastGood(place, "n/gw").save(in_force())
     other = LastGood(place, "n/other")
     assert other.load() is None
@@ -88,7 +88,7 @@ def test_names_that_are_damaged_are_no_configuration(place, damage):
 
 @pytest.mark.parametrize("kind", ["routing-0", "endpoints-0", "main"])
 @pytest.mark.parametrize("damage", ["lost", "cut"])
-def test_content_that_is_damaged_is_no_configuration_and_heals(place, kind, damage):
+def test_damaged_content_discards_the_configuration_until_the_next_save(place, kind, damage):
     LastGood(place, "n/gw").save(in_force())
     (path,) = place.glob(f"{kind}-*")
     if damage == "lost":
@@ -101,7 +101,7 @@ def test_content_that_is_damaged_is_no_configuration_and_heals(place, kind, dama
     assert LastGood(place, "n/gw").load() is not None
 
 
-def test_certificates_are_kept_for_nobody_else(place):
+def test_saved_certificates_are_readable_by_their_owner_alone(place):
     last = LastGood(place, "n/gw")
     one, other = tls(443, (pair("tea"), ["tea"]), clients="friends"), tls(443, (pair("milk"), ["tea"]))
     last.save(in_force(certificates=one))
@@ -119,7 +119,7 @@ def test_certificates_are_kept_for_nobody_else(place):
     assert LastGood(place, "n/gw").load().tls == Tls()
 
 
-def test_a_damaged_certificate_is_no_configuration(place):
+def test_damaged_certificate_on_disk_discards_the_configuration(place):
     LastGood(place, "n/gw").save(in_force(certificates=tls(443, (pair("tea"), ["tea"]))))
     (path,) = place.glob("*.pem")
     path.write_bytes(path.read_bytes()[:-1])
@@ -133,7 +133,7 @@ def test_names_of_other_places_are_not_read(place):
     assert LastGood(place, "n/gw").load() is None
 
 
-def test_a_disk_that_takes_nothing_is_told_and_tried_again(place, caplog):
+def test_full_disk_is_logged_and_retried(place, caplog):
     last = LastGood(place, "n/gw")
     blocked = place / ".last.json.partial"
     blocked.mkdir()
@@ -144,7 +144,7 @@ def test_a_disk_that_takes_nothing_is_told_and_tried_again(place, caplog):
     assert LastGood(place, "n/gw").load() is not None
 
 
-def test_what_can_not_be_removed_is_no_reason_to_stop(place, caplog):
+def test_file_that_can_not_be_removed_is_only_logged(place, caplog):
     last = LastGood(place, "n/gw")
     last.save(in_force())
     (old,) = place.glob("main-*")

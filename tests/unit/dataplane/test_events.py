@@ -4,7 +4,7 @@ from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.tls import events as tls
 
 
-def test_every_subscriber_hears_and_the_history_is_bounded():
+def test_every_subscriber_is_called_and_the_history_is_bounded():
     bus, heard = events.Bus(), []
     bus.subscribe(heard.append)
     for number in range(events.HISTORY + 5):

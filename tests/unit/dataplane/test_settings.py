@@ -19,7 +19,7 @@ SEED = {
 }
 
 
-def test_the_example_of_the_seed():
+def test_example_of_version_1():
     settings = from_environment(SEED)
     assert settings.admin_port == 6082
     assert settings.work_dir == Path("/tmp/varnish")
@@ -28,14 +28,14 @@ def test_the_example_of_the_seed():
     assert [socket.name for socket in settings.sockets.plain] == ["ghost-reload", "http-8080"]
 
 
-def test_nothing_told_is_fine():
+def test_defaults_without_any_variable():
     settings = from_environment({"VARNISH_LISTEN": ""})
     assert settings.storage == ("malloc,256m",)
     assert settings.sockets.plain[1].argument == "http-80=:80,http"
     assert settings.ghost_config_path == Path("/var/run/varnish/ghost.json")
 
 
-def test_everything_told():
+def test_every_variable_is_read():
     settings = from_environment(
         SEED
         | {
@@ -81,12 +81,12 @@ def test_what_the_chaperone_sets_itself_is_refused(flag):
         ("VARNISH_HTTP_ADDR", "localhost"),
     ],
 )
-def test_a_bad_value_names_its_variable_and_what_to_write(variable, value):
+def test_bad_value_is_rejected_with_variable_and_remedy(variable, value):
     with pytest.raises(errors.BadSettings, match=rf"{variable}: .*{value}.*; write "):
         from_environment({variable: value})
 
 
-def test_a_configmap_is_a_cluster_and_leaves_time_for_new_connections():
+def test_configmap_name_means_cluster_and_sets_the_drain_delay():
     assert from_environment({}).drain_delay_seconds == 0
     settings = from_environment({"CONFIGMAP_NAME": "gw.1-vcl", "SECRET_NAME": "gw.1-tls"})
     assert (settings.configmap_name, settings.secret_name) == ("gw.1-vcl", "gw.1-tls")

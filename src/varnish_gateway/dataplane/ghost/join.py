@@ -2,7 +2,7 @@
 
 In:   the pools that routing shards name, EndpointSlices, addresses of external names, and
 what pools held before a restart.
-Out:  the pools whose endpoints changed, each sorted; None for a pool nobody names any more.
+Out:  the pools whose endpoints changed, each sorted; None for a pool that no route names any more.
 Pure and incremental: a change looks at the pools of the Services that it touches.
 
 As kube-proxy does, ready endpoints serve; where none is ready, those that still serve while
@@ -91,7 +91,7 @@ class Join:
 
     @property
     def external_hosts(self) -> frozenset[str]:
-        """Host names that somebody has to resolve."""
+        """Host names that need a resolver."""
         return frozenset(host for host in self._pools_of_host if known_addresses(host) is None)
 
     def update(
@@ -102,7 +102,7 @@ class Join:
         remembered: Mapping[str, Pool] | None = None,
         listed: Iterable[str] = (),
     ) -> dict[str, Pool | None]:
-        """Take changes in and return the pools that are different now.
+        """Apply changes and return the pools that changed.
 
         ``listed`` are namespaces whose EndpointSlices are all known from now on.
         """
@@ -160,7 +160,7 @@ class Join:
             _discard(self._pools_of, need.service, need.pool)
 
     def _forget_hosts(self) -> None:
-        """Drop the addresses of hosts that nobody names; one that moves between shards is named all the time."""
+        """Drop the addresses of hosts that no route names; one that moves between shards is always named."""
         for host in self._resolved.keys() - self._pools_of_host.keys():
             del self._resolved[host]
 
@@ -220,7 +220,7 @@ def pool_of_slices(slices: Iterable[EndpointSlice], need: Need) -> Pool:
     terminating: set[tuple[str, int]] = set()
     for piece in slices:
         if piece.address_type not in ("IPv4", "IPv6"):
-            continue  # a name is no address: unserved_reason says so to a person
+            continue  # a name is no address: unserved_reason explains it to the user
         for port in _ports(piece.ports or (), need):
             for endpoint in piece.endpoints or ():
                 addresses = {(address, port) for address in endpoint.addresses}
@@ -232,7 +232,7 @@ def pool_of_slices(slices: Iterable[EndpointSlice], need: Need) -> Pool:
 
 
 def unserved_reason(piece: EndpointSlice) -> str | None:
-    """Return why a slice serves nothing whatever its endpoints' conditions say, None if it may serve."""
+    """Return why a slice can't serve whatever the conditions of its endpoints, None if it may serve."""
     if piece.service is None:
         return "it has no label kubernetes.io/service-name, so it belongs to no Service"
     if piece.address_type not in ("IPv4", "IPv6"):

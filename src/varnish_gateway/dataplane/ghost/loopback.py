@@ -1,4 +1,4 @@
-"""Ask ghost something, over a socket of varnishd on loopback.
+"""Send requests to ghost over a socket of varnishd on loopback.
 
 In:   a port and a path.
 Out:  status, headers and body, or ConnectionError.

@@ -40,7 +40,7 @@ class _Versioned(Struct, frozen=True):
 
 
 def version_of(content: bytes, source: str) -> int:
-    """Return the version that a document says it has."""
+    """Return the version of a document."""
     return read_json(content, _Versioned, source).version
 
 
@@ -77,9 +77,9 @@ def _route(host: str, vhost: Vhost, namespace: str) -> wire.Route:
 
 
 def hand_written(content: bytes, source: str, read_beside: Callable[[str], bytes]) -> Bundle:
-    """Return a ghost.json that somebody wrote, with the files that it names, as a Bundle.
+    """Return a hand-written ghost.json, with the files that it names, as a Bundle.
 
-    Files get names by content, so that a change of a file under its old name is noticed.
+    Files get names by content, so that the data plane notices a change of a file under its old name.
     """
     if version_of(content, source) == 1:
         return Bundle(content_hash(content), content, {})

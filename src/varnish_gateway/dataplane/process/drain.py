@@ -1,8 +1,8 @@
-"""Wait until nobody is connected any more.
+"""Wait until no client is connected.
 
 In:   the ports that varnishd serves.
 Out:  a return, when no connection has been seen for a while or the time is over.
-The kernel's own table is read: it tells of connections that varnishd's counters forget.
+It reads the kernel's own table, which lists connections that varnishd's counters miss.
 """
 
 import asyncio

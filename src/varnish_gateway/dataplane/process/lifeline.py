@@ -1,8 +1,8 @@
-"""Ends a process when we die, whatever kills us.
+"""Terminate a process when we die, whatever kills us.
 
 A shell waits on a pipe whose other end only we hold; when it closes, because we let go or
-because we are gone, the shell ends the process. The kernel's own signal on a parent's death
-does not serve: it is forgotten when varnishd changes its user.
+because we are gone, the shell terminates the process. The kernel's own signal on a parent's death
+does not work here: the kernel drops it when varnishd changes its user.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ _SCRIPT = 'read -r _; kill -TERM "$1"'
 
 
 class Lifeline:
-    """Held for as long as the process is wanted."""
+    """Held for as long as the process should run."""
 
     def __init__(self, shell: Process) -> None:
         self._shell = shell

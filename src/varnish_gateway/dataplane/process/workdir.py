@@ -37,10 +37,10 @@ def find_vmod() -> Path | None:
 
     The only place that knows: VGW_VMOD, else build/ of the checkout.
     """
-    if told := os.environ.get("VGW_VMOD"):
-        if not Path(told).is_file():
-            raise errors.BadSettings(f"VGW_VMOD: there is no file {told}; build it or leave the variable out")
-        return Path(told)
+    if path := os.environ.get("VGW_VMOD"):
+        if not Path(path).is_file():
+            raise errors.BadSettings(f"VGW_VMOD: there is no file {path}; build it or leave the variable out")
+        return Path(path)
     built = Path(__file__).resolve().parents[4] / "build" / VMOD_FILE
     return built if built.is_file() else None
 
@@ -93,7 +93,7 @@ def write_readable(path: Path, content: bytes) -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replace path in one step by a file that nobody else may read."""
+    """Replace path in one step by a file that only its owner may read."""
     partial = path.with_name(f".{path.name}.partial")
     partial.unlink(missing_ok=True)
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb") as file:

@@ -36,5 +36,5 @@ def lines(ports: Iterable[Mapping[str, str]], certificates: Iterable[Certificate
             yield from family(name, kind, help_text, samples)
     samples = [({"port": str(one.port), "names": one.names}, one.expires) for one in certificates]
     if samples:
-        help_text = "When a certificate that serves ends."
+        help_text = "When a serving certificate expires."
         yield from family("vgw_certificate_expiry_timestamp_seconds", "gauge", help_text, samples)

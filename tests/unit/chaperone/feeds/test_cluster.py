@@ -83,7 +83,7 @@ def _looks_again_soon(monkeypatch):
     monkeypatch.setattr(cluster, "AHEAD_SECONDS", 0.02)
 
 
-async def test_a_shard_ahead_of_its_index_that_is_taken_back_is_noticed(tmp_path):
+async def test_reverted_shard_that_was_ahead_of_its_index_is_read_again(tmp_path):
     api_server = ApiServer(named=shard(1, "b"), held=shard(1, "c"))
     async with following(api_server, tmp_path) as plane:
         await until_served(plane, shard(1, "c"))
@@ -91,7 +91,7 @@ async def test_a_shard_ahead_of_its_index_that_is_taken_back_is_noticed(tmp_path
         await until_served(plane, shard(1, "b"))
 
 
-async def test_a_shard_that_is_the_one_of_the_index_is_read_once(tmp_path):
+async def test_shard_that_the_index_names_is_read_once(tmp_path):
     api_server = ApiServer(named=shard(1, "b"), held=shard(1, "b"))
     async with following(api_server, tmp_path) as plane:
         await until_served(plane, shard(1, "b"))

@@ -60,7 +60,7 @@ def test_a_file_written_by_rename_is_read(settings, tmp_path):
     assert files.read().vcl == "two"
 
 
-def test_a_half_written_file_keeps_its_last_good_content(settings, tmp_path, caplog):
+def test_half_written_file_keeps_its_last_good_content(settings, tmp_path, caplog):
     routing = tmp_path / "routing.json"
     routing.write_text(json.dumps(ROUTING))
     files = FileFeed(settings)
@@ -73,7 +73,7 @@ def test_a_half_written_file_keeps_its_last_good_content(settings, tmp_path, cap
 
 
 @pytest.mark.parametrize("name", ["routing.json", "ghost.json", "tls/tls.json", "endpoints/a.yaml"])
-def test_a_file_that_is_no_utf_8_changes_nothing(settings, tmp_path, caplog, name):
+def test_file_without_utf_8_changes_nothing(settings, tmp_path, caplog, name):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes('{"version": 2, "é": 1}'.encode("latin-1"))
@@ -126,7 +126,7 @@ CONTENTS = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3))
 
 
 @given(st.lists(st.tuples(FILES, CONTENTS), max_size=8))
-def test_slices_are_those_that_one_who_starts_now_reads(history):
+def test_slices_equal_those_of_a_fresh_start(history):
     slices, contents, told = SliceFiles(), {}, {}
     for name, content in history:
         contents[name] = content
@@ -148,7 +148,7 @@ def test_hidden_manifests_are_passed_over(settings, tmp_path):
     assert names(files.read()) == {"x": True}
 
 
-def test_a_directory_that_goes_while_it_is_listed_is_passed_over(settings, tmp_path, monkeypatch):
+def test_directory_that_vanishes_while_it_is_listed_is_skipped(settings, tmp_path, monkeypatch):
     """A mounted ConfigMap removes its old directory while we look."""
     scandir = os.scandir
 
@@ -166,7 +166,7 @@ def test_a_directory_that_goes_while_it_is_listed_is_passed_over(settings, tmp_p
     assert names(files.read()) == {"x": True}
 
 
-def test_a_bad_manifest_freezes_itself_alone(settings, tmp_path, caplog):
+def test_bad_manifest_keeps_its_own_last_good_content(settings, tmp_path, caplog):
     one, two = tmp_path / "endpoints" / "1.yaml", tmp_path / "endpoints" / "2.yaml"
     one.write_text(SLICE % "x")
     files = FileFeed(settings)

@@ -34,7 +34,7 @@ def serving(*shards):
     return ShardCache(dict(enumerate(shards)))
 
 
-def test_a_shard_tells_the_namespaces_of_its_services():
+def test_shard_has_the_namespaces_of_its_services():
     assert shard(0, 1, "a/tea", "b/coffee", "a/milk").namespaces == {"a", "b"}
 
 
@@ -55,7 +55,7 @@ def test_what_is_no_shard_is_refused_by_name(content):
         read_shard(content, 0, "here", "n")
 
 
-def test_a_shard_in_the_place_of_another_is_refused():
+def test_shard_with_another_number_is_rejected():
     with pytest.raises(errors.BadDocument, match="it is shard 1, where shard 2 is expected"):
         read_shard(text(1, 4), 2, "here", "n")
 
@@ -70,7 +70,7 @@ def test_what_is_no_index_is_refused_by_name(content):
         read_index(content, "here")
 
 
-def test_only_changed_shards_are_asked_for_and_taken():
+def test_only_changed_shards_are_fetched_and_served():
     before = [shard(number, 4, "a/tea") for number in range(4)]
     after = [before[0], before[1], shard(2, 4, "a/coffee"), before[3]]
     cache = serving(*before)
@@ -92,7 +92,7 @@ def test_shard_0_comes_without_a_hash():
     assert not cache.is_ahead
 
 
-def test_a_shard_that_is_newer_than_the_index_is_taken():
+def test_shard_newer_than_the_index_serves():
     before = [shard(0, 2), shard(1, 2, "a/tea")]
     named, newer = shard(1, 2, "a/coffee"), shard(1, 2, "a/milk")
     cache = serving(*before)
@@ -104,7 +104,7 @@ def test_a_shard_that_is_newer_than_the_index_is_taken():
     assert not cache.is_ahead
 
 
-def test_another_number_of_shards_waits_until_all_are_there():
+def test_new_number_of_shards_waits_until_all_exist():
     before = [shard(0, 2, "a/x"), shard(1, 2, "a/x")]
     after = [shard(number, 4, "a/x") for number in range(4)]
     cache = serving(*before)
@@ -124,7 +124,7 @@ def test_fewer_shards_drop_the_rest():
     assert cache.update(index(*after)) == {0: after[0].content, 1: None, 2: None, 3: None}
 
 
-def test_a_shard_of_a_later_index_does_not_replace_the_one_that_serves():
+def test_shard_of_a_later_index_does_not_replace_the_serving_one():
     before = [shard(0, 2), shard(1, 2, "a/x")]
     cache = serving(*before)
     cache.put(1, shard(1, 4, "a/y"))
@@ -143,7 +143,7 @@ def test_namespaces_come_and_go_with_the_shards_that_name_them():
     assert cache.new_namespaces(index(*after)) == frozenset()
 
 
-def test_a_shard_of_another_index_is_told():
+def test_shard_of_another_index_is_reported():
     check_fits(shard(0, 2), wire.Index(version=2, shards=("", "x")), "here")
     with pytest.raises(errors.BadDocument, match="here: it is one of 2 shards, and the index has 1"):
         check_fits(shard(0, 2), read_index(None, ""), "here")

@@ -36,7 +36,7 @@ async def api_server():
     return ApiServer()
 
 
-async def test_nothing_comes_of_a_namespace_after_it_was_told_as_gone(api_server, monkeypatch):
+async def test_ended_watch_reports_nothing_more(api_server, monkeypatch):
     monkeypatch.setattr(slices, "GRACE_SECONDS", 60)
     told = []
     listed = asyncio.Event()

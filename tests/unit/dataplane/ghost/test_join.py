@@ -116,7 +116,7 @@ def test_some_hosts_need_no_resolver(host, addresses):
     assert known_addresses(host) == addresses
 
 
-def test_an_external_name_is_resolved_by_somebody_and_forgotten_when_nobody_asks():
+def test_external_name_needs_a_resolver_and_is_forgotten_when_unused():
     join = Join()
     assert join.update({0: shard(backend(external="example.com"))}) == {"n/tea:80": ()}
     assert join.external_hosts == {"example.com"}
@@ -132,7 +132,7 @@ def test_localhost_serves_at_once():
     assert pools == {"n/tea:8081": (wire.Endpoint(address="127.0.0.1", port=8081),)}
 
 
-def test_a_pool_stays_while_one_shard_asks_for_it():
+def test_pool_stays_while_one_shard_names_it():
     join = Join()
     join.update({0: shard(backend()), 1: shard(backend())}, slices(piece("10.0.0.1")))
     assert join.update({0: None}) == {}
@@ -228,7 +228,7 @@ def test_a_remembered_pool_survives_that_a_route_leaves_and_returns():
     assert addresses_of(join.update({0: shard(backend())})) == ["10.0.0.9"]
 
 
-def test_a_pool_that_was_not_remembered_takes_what_is_known():
+def test_pool_without_memory_uses_the_known_slices():
     join = Join()
     join.update({0: shard(backend())}, remembered=remembered("10.0.0.9"))
     pools = join.update({1: shard(backend(service="n/milk"))}, slices(piece("10.0.0.2", name="m", service="milk")))

@@ -18,18 +18,18 @@ async def answering(answer):
     server.close()
 
 
-async def test_an_answer_is_taken_apart():
+async def test_answer_is_parsed():
     async with answering(b"HTTP/1.1 500 No way\r\nX-Ghost-Error: a: b\r\n\r\nbody") as port:
         assert await get(port, "/", 2) == (500, {"x-ghost-error": "a: b"}, b"body")
 
 
-async def test_a_chunked_answer_is_put_together():
+async def test_chunked_answer_is_joined():
     chunks = b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
     async with answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks) as port:
         assert (await get(port, "/", 2))[2] == b"abcde"
 
 
-async def test_no_answer_is_the_worlds_fault():
+async def test_missing_answer_is_a_connection_error():
     async with answering(b"") as port:
         with pytest.raises(ConnectionError, match="without an answer"):
             await get(port, "/", 2)

@@ -54,7 +54,7 @@ def names(tmp_path):
     return sorted(path.name for path in tmp_path.iterdir())
 
 
-async def test_a_configuration_comes_into_force_once(ghost, installer, tmp_path):
+async def test_unchanged_bundle_is_installed_once(ghost, installer, tmp_path):
     assert await installer.install(bundle(b"a"), ghost.port)
     assert not await installer.install(bundle(b"a"), ghost.port)
     assert ghost.requests == [b"GET /.varnish-ghost/reload HTTP/1.1"]
@@ -67,7 +67,7 @@ async def test_old_files_go_after_success(ghost, installer, tmp_path):
     assert names(tmp_path) == sorted(["ghost.json", *bundle(b"b").files])
 
 
-async def test_after_a_refusal_the_last_good_is_on_disk_and_the_same_is_not_tried_again(ghost, installer, tmp_path):
+async def test_rejection_restores_the_last_good_bundle_and_quarantines(ghost, installer, tmp_path):
     await installer.install(bundle(b"a"), ghost.port)
     ghost.answer = REFUSED
     for _ in range(2):
@@ -81,7 +81,7 @@ async def test_after_a_refusal_the_last_good_is_on_disk_and_the_same_is_not_trie
     assert await installer.install(bundle(b"b"), ghost.port)
 
 
-async def test_the_worlds_fault_leaves_the_last_good_on_disk_and_may_be_tried_again(ghost, installer, tmp_path):
+async def test_fault_restores_the_last_good_bundle_and_allows_a_retry(ghost, installer, tmp_path):
     await installer.install(bundle(b"a"), ghost.port)
     ghost.answer = b""
     with pytest.raises(ConnectionError, match="without an answer"):
@@ -95,7 +95,7 @@ async def test_the_worlds_fault_leaves_the_last_good_on_disk_and_may_be_tried_ag
     ("answer", "said"),
     [(b"404 Not Found\r\n\r\n", "answered 404"), (b'200 OK\r\n\r\n"\xe9"', "something that is not ghost's")],
 )
-async def test_an_answer_that_is_not_ghosts_is_a_refusal(ghost, installer, answer, said):
+async def test_answer_that_is_not_from_ghost_is_a_rejection(ghost, installer, answer, said):
     ghost.answer = b"HTTP/1.1 " + answer
     with pytest.raises(errors.ReloadRefused, match=said):
         await installer.install(bundle(b"a"), ghost.port)
@@ -108,7 +108,7 @@ def test_files_of_an_earlier_process_are_swept(tmp_path):
     assert names(tmp_path) == ["mine.json"]
 
 
-async def test_after_a_lost_answer_what_was_good_is_read_again(ghost, installer):
+async def test_lost_answer_makes_ghost_read_the_last_good_bundle_again(ghost, installer):
     await installer.install(bundle(b"a"), ghost.port)
     await installer.ensure_read(ghost.port)
     assert len(ghost.requests) == 1
@@ -127,7 +127,7 @@ async def test_after_a_lost_answer_what_was_good_is_read_again(ghost, installer)
     assert len(ghost.requests) == 5
 
 
-async def test_who_was_accepted_is_not_to_blame_for_what_was_before(ghost, installer):
+async def test_accepted_bundle_is_not_blamed_for_earlier_deaths(ghost, installer):
     installer.blame(bundle(b"b"))
     assert await installer.install(bundle(b"b"), ghost.port)
     assert await installer.install(bundle(b"a"), ghost.port)

@@ -34,7 +34,7 @@ def names(monkeypatch):
     return names
 
 
-async def test_a_name_is_followed_and_keeps_its_last_good_addresses(names):
+async def test_followed_name_keeps_its_last_good_addresses(names):
     names.table["a"] = ("192.0.2.1",)
     resolver = resolve.Resolver(names.changes.append)
     resolver.follow({"a"})
@@ -47,7 +47,7 @@ async def test_a_name_is_followed_and_keeps_its_last_good_addresses(names):
     await resolver.close()
 
 
-async def test_a_name_that_nobody_wants_is_not_asked_any_more(names):
+async def test_name_that_is_not_followed_any_more_is_not_resolved(names):
     names.table |= {"a": ("192.0.2.1",), "b": ("192.0.2.2",)}
     resolver = resolve.Resolver(names.changes.append)
     resolver.follow({"a", "b"})
@@ -66,7 +66,7 @@ async def test_lookup_asks_the_system():
         await resolve.lookup("no-such-name.invalid")
 
 
-async def test_a_name_that_is_none_is_said_and_asked_again(monkeypatch, caplog):
+async def test_invalid_name_is_logged_and_retried(monkeypatch, caplog):
     """The codec of host names refuses such a label before the system is asked."""
     monkeypatch.setattr(resolve, "RETRY_SECONDS", 0.005)
     host = f"{'a' * 64}.example.com"
@@ -78,7 +78,7 @@ async def test_a_name_that_is_none_is_said_and_asked_again(monkeypatch, caplog):
     await resolver.close()
 
 
-async def test_a_close_that_is_cancelled_ends_so(names):
+async def test_cancelled_close_is_cancelled(names):
     resolver = resolve.Resolver(names.changes.append)
     resolver.follow(["a"])
     await asyncio.sleep(0)

@@ -15,7 +15,7 @@ ROUTING = b"""{
 LATIN_1 = '{"version": 2, "é": 1}'.encode("latin-1")
 
 
-def test_the_routing_of_the_seed():
+def test_routing_of_version_1():
     content, routing = routing_shard(ROUTING, "routing.json", "x")
     assert msgspec.json.decode(content, type=wire.Routing) == routing
     assert routing.listeners == (wire.Listener(name="http", socket="*"),)
@@ -25,7 +25,7 @@ def test_the_routing_of_the_seed():
     assert (backend.service, backend.port, backend.weight) == ("default/api-service", 8080, 100)
 
 
-def test_a_default_serves_every_host_and_a_namespace_may_be_left_out():
+def test_default_serves_every_host_and_namespace_is_optional():
     content = b'{"version": 1, "default": {"service": "s", "port": 80}}'
     _, routing = routing_shard(content, "routing.json", "mine")
     assert routing.routes[0].attachments[0].hostnames == ("*",)
@@ -50,17 +50,17 @@ def test_version_2_is_passed_through():
     ],
     ids=["half", "list", "field", "unknown", "version", "no UTF-8", "deep"],
 )
-def test_a_bad_document_is_named(content):
+def test_bad_document_is_reported_with_its_source(content):
     with pytest.raises(errors.BadDocument, match=r"routing\.json: "):
         routing_shard(content, "routing.json", "x")
 
 
-def test_a_bad_ghost_json_is_named():
+def test_bad_ghost_json_is_reported_with_its_source():
     with pytest.raises(errors.BadDocument, match=r"ghost\.json: "):
         hand_written(LATIN_1, "ghost.json", lambda _: b"")
 
 
-def test_a_version_1_ghost_json_is_taken_as_it_is():
+def test_version_1_ghost_json_is_used_unchanged():
     content = b'{"version": 1, "vhosts": {}}'
     bundle = hand_written(content, "ghost.json", lambda _: b"")
     assert (bundle.manifest, bundle.files) == (content, {})

@@ -31,7 +31,7 @@ async def run(script: str) -> Shell:
     return shell
 
 
-async def test_a_stop_by_force_ends_also_what_it_started(monkeypatch):
+async def test_kill_reaches_the_children_of_the_process(monkeypatch):
     """A worker that outlives its manager holds the ports that the next one needs."""
     monkeypatch.setattr(child, "STOP_SECONDS", 0.05)
     shell = await run("trap '' TERM; sh -c 'while :; do sleep 1; done' >/dev/null 2>&1 & echo $!; wait")

@@ -13,12 +13,12 @@ def test_only_established_connections_count():
     assert list(drain.local_ports(ROWS)) == [0x1F91]
 
 
-async def test_nobody_connected_is_quiet_soon():
+async def test_drain_without_connections_ends_soon():
     async with asyncio.timeout(20):
         await drain.until_idle({1}, 600)
 
 
-async def test_a_connection_is_waited_for_but_not_longer_than_told():
+async def test_wait_for_a_connection_times_out():
     accepted = []
     server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

@@ -17,7 +17,7 @@ async def child():
     await child.wait()
 
 
-async def test_a_process_ends_when_the_other_end_of_the_line_is_gone(child):
+async def test_process_ends_when_its_lifeline_closes(child):
     lifeline = await Lifeline.to(child.pid)
     lifeline._shell.stdin.close()  # as the kernel does when we die
     async with asyncio.timeout(10):
@@ -25,7 +25,7 @@ async def test_a_process_ends_when_the_other_end_of_the_line_is_gone(child):
     await lifeline.release()
 
 
-async def test_a_line_that_is_let_go_ends_nobody(child):
+async def test_released_lifeline_kills_no_process(child):
     lifeline = await Lifeline.to(child.pid)
     await lifeline.release()
     assert lifeline._shell.returncode is not None

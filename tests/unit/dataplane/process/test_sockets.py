@@ -6,7 +6,7 @@ from varnish_gateway import errors
 from varnish_gateway.dataplane.process.sockets import Socket, parse_http_address, parse_listen
 
 
-def test_the_example_of_the_seed():
+def test_example_of_version_1():
     sockets = parse_listen("ghost-reload=127.0.0.1:1969,http;http-80=:80,http;https-443=:443,https")
     assert [socket.argument for socket in sockets.plain] == ["ghost-reload=127.0.0.1:1969,http", "http-80=:80,http"]
     assert sockets.tls == (Socket("https-443", ":443", ("https",)),)
@@ -32,7 +32,7 @@ def test_an_http_address_is_one_socket():
 
 
 @pytest.mark.parametrize("value", ["http-80=80,http", "x=:99999,http", "x=,http", "localhost"])
-def test_what_is_no_address_is_named(value):
+def test_invalid_address_is_reported(value):
     with pytest.raises(errors.BadSettings, match=r"VARNISH_LISTEN.*name=address:port"):
         parse_listen(value)
 
@@ -60,7 +60,7 @@ def test_a_path_too_long_for_a_unix_socket_is_named():
 
 
 @pytest.mark.parametrize("value", ["/run/x.sock,https", "s=:0,https", "s=a b:1,https", "s=a'b:443,https"])
-def test_tls_needs_an_address_that_haproxy_takes(value):
+def test_tls_socket_needs_an_address_and_a_port(value):
     with pytest.raises(errors.BadSettings, match="for https; write name=address:port,https"):
         parse_listen(value)
 

@@ -37,14 +37,14 @@ def test_the_vmod_is_copied_where_varnishd_can_read_it(enterable, monkeypatch):
     assert copy.stat().st_mode & 0o777 == 0o644
 
 
-def test_a_vmod_that_is_not_there_is_named(monkeypatch):
+def test_missing_vmod_is_reported(monkeypatch):
     monkeypatch.setenv("VGW_VMOD", "/nowhere/x.so")
     with pytest.raises(errors.BadSettings, match=r"VGW_VMOD: there is no file /nowhere/x\.so"):
         workdir.find_vmod()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands work to other users")
-def test_a_directory_that_varnishd_may_not_enter_is_named(tmp_path):
+def test_directory_that_varnishd_may_not_enter_is_reported(tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(errors.BadSettings, match=rf"WORK_DIR: .*may not enter {closed}.*chmod o\+x"):

@@ -18,7 +18,7 @@ def expiry_of(*certificates):
     return expiry
 
 
-def test_each_certificate_is_told_once_when_it_ends():
+def test_expired_certificate_is_reported_once():
     now = time.time()
     expiry = expiry_of((pair("tea"), ["tea"]), (make_pair("old", days=-1), ["old", "older"]))
     assert [one.names for one in expiry.dated] == ["tea", "old, older"]
@@ -42,7 +42,7 @@ def test_metrics_name_port_and_names():
     assert [*metrics.lines([], ())] == []
 
 
-def test_what_can_not_be_read_has_no_date():
+def test_unreadable_certificate_has_no_expiry():
     """OpenSSL takes more than the library that reads dates."""
     slot = Slot("443.default.pem", ("*",))
     expiry = Expiry()

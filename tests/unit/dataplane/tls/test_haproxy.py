@@ -12,7 +12,7 @@ from varnish_gateway.dataplane.tls import haproxy
         ("kill -9 $$", errors.ChildExited, "signal SIGKILL"),
     ],
 )
-async def test_a_check_that_was_killed_refuses_nothing(tmp_path, monkeypatch, script, problem, said):
+async def test_killed_check_rejects_nothing(tmp_path, monkeypatch, script, problem, said):
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)

@@ -20,12 +20,12 @@ def test_without_tls_json_there_is_no_tls():
 
 
 @pytest.mark.parametrize("name", sorted(WANTED.files))
-def test_a_file_that_is_not_there_is_named(name):
+def test_missing_file_is_reported(name):
     with pytest.raises(errors.BadDocument, match=f"Secret n/s: {name}, which tls.json names, is not there"):
         read_tls({key: value for key, value in STORED.items() if key != name}, "Secret n/s")
 
 
-def test_a_file_of_another_content_is_named_and_its_content_is_not():
+def test_file_that_does_not_match_its_hash_is_reported_without_its_content():
     name = next(iter(WANTED.files))
     with pytest.raises(errors.BadDocument, match=f"{name} does not hold what its name says$"):
         read_tls({**STORED, name: pair("milk").content}, "s")
@@ -34,7 +34,7 @@ def test_a_file_of_another_content_is_named_and_its_content_is_not():
 @pytest.mark.parametrize(
     "text", [b"", b"{", b'{"version":2,"\xe9":1}', b'{"version":1}', b'{"version":2,"ports":[{}]}']
 )
-def test_a_document_that_is_none_is_named(text):
+def test_empty_document_is_reported_with_its_source(text):
     with pytest.raises(errors.BadDocument, match=r"^s, tls\.json: "):
         read_tls({TLS_JSON: text}, "s")
 

@@ -32,7 +32,7 @@ def test_a_port_needs_a_socket_and_a_certificate(planner):
     assert plan_of(planner, Tls()) == TlsPlan()
 
 
-def test_a_certificate_is_looked_at_once(planner):
+def test_certificate_is_checked_once(planner):
     before = plan_of(planner, tls(443, (TEA, ["tea"])))
     plan_of(planner, tls(443, (TEA, ["tea"]), (MILK, ["milk"])), before)
     assert planner.checked == [TEA.content, MILK.content]
@@ -60,7 +60,7 @@ def test_ports_authorities_and_what_is_too_large_need_a_reload(planner):
     assert steps(before, other, 100) is None
 
 
-def test_a_plan_tells_what_makes_the_same_again(planner):
+def test_plan_returns_the_tls_that_results_in_it(planner):
     many = [f"{number}.tea" for number in range(1200)]
     wanted = both(
         tls(
@@ -73,14 +73,14 @@ def test_a_plan_tells_what_makes_the_same_again(planner):
     assert plan_of(planner, again) == plan
 
 
-def test_a_plan_tells_of_what_stayed_of_before(planner):
+def test_plan_with_a_problem_returns_the_tls_that_stays(planner):
     before = plan_of(planner, tls(443, (TEA, ["tea"]), (MILK, ["milk"])))
     after, problems = planner.plan(tls(443, (b"none", ["tea"]), (pair("milk", 1), ["milk"])), SOCKETS, before)
     assert len(problems) == 1
     assert plan_of(planner, after.tls) == after
 
 
-def test_nothing_in_a_plan_is_shown(planner):
+def test_repr_of_a_plan_shows_no_key(planner):
     plan = plan_of(planner, tls(443, (TEA, ["tea"])))
     assert "PRIVATE" not in repr(plan)
     assert "PRIVATE" not in str(plan)

@@ -16,7 +16,7 @@ def names(store):
     return {path.name for path in store.directory.iterdir()}
 
 
-def test_it_holds_what_is_wanted_and_nothing_else_for_nobody_else(store):
+def test_directory_holds_the_desired_files_alone_for_their_owner(store):
     assert names(store) == set()
     store.write({"a": b"1", "b": b"2"})
     inode = (store.directory / "a").stat().st_ino
@@ -27,7 +27,7 @@ def test_it_holds_what_is_wanted_and_nothing_else_for_nobody_else(store):
     assert store.directory.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_key_has_to_fit_and_nothing_is_left_of_the_check(store):
+def test_key_that_does_not_match_is_rejected_and_the_check_leaves_no_file(store):
     store.check(pair("tea").content)
     with pytest.raises(errors.BadDocument, match="key values mismatch"):
         store.check(Pair(pair("tea").certificate, pair("milk").key).content)

@@ -71,7 +71,7 @@ async def supervisor(tmp_path, monkeypatch, machine):  # noqa: ARG001 - there is
     await supervisor.close()
 
 
-async def test_the_reload_port_is_known_once_a_worker_has_told(supervisor):
+async def test_reload_port_is_known_once_a_worker_has_opened_it(supervisor):
     with pytest.raises(ConnectionError):
         _ = supervisor.reload_port
     supervisor.addresses = (ListenAddress("http-80", "0.0.0.0", 80), ListenAddress("ghost-reload", "127.0.0.1", 7))
@@ -79,7 +79,7 @@ async def test_the_reload_port_is_known_once_a_worker_has_told(supervisor):
 
 
 @pytest.mark.parametrize("when", ["varnishd starts", "its worker starts"])
-async def test_what_varnishd_did_not_start_with_is_tried_again_later(supervisor, machine, when):
+async def test_arguments_that_fail_to_start_are_retried_after_their_quarantine(supervisor, machine, when):
     listen = parse_listen("ghost-reload=127.0.0.1:0,http")
     problem = errors.ChildExited("no memory")
     await supervisor.ensure(listen, ("one",))
@@ -100,7 +100,7 @@ async def test_what_varnishd_did_not_start_with_is_tried_again_later(supervisor,
     assert machine.launched == ["one", "two", "one", "two"]
 
 
-async def test_a_new_varnishd_waits_for_the_ports_of_the_former_ones_worker(supervisor, machine):
+async def test_new_varnishd_waits_for_the_ports_of_the_former_worker(supervisor, machine):
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         listen = parse_listen(f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{held.getsockname()[1]},http")
@@ -113,7 +113,7 @@ async def test_a_new_varnishd_waits_for_the_ports_of_the_former_ones_worker(supe
     assert machine.launched == ["one", "two"]
 
 
-async def test_a_stop_that_is_cancelled_ends_so_and_is_completed_by_the_next(supervisor, machine):
+async def test_cancelled_stop_is_completed_by_the_next(supervisor, machine):
     varnishd = machine.varnishd = Varnishd()
     await supervisor.ensure(parse_listen("ghost-reload=127.0.0.1:0,http"))
     await asyncio.sleep(0)
@@ -126,7 +126,7 @@ async def test_a_stop_that_is_cancelled_ends_so_and_is_completed_by_the_next(sup
     assert varnishd.stops == 1
 
 
-async def test_arguments_whose_rehearsal_was_killed_are_tried_again_soon(supervisor, machine, monkeypatch):
+async def test_killed_check_of_arguments_is_retried_soon(supervisor, machine, monkeypatch):
     listen = parse_listen("ghost-reload=127.0.0.1:0,http")
     await supervisor.ensure(listen, ("one",))
 
@@ -141,7 +141,7 @@ async def test_arguments_whose_rehearsal_was_killed_are_tried_again_soon(supervi
     assert machine.launched == ["one", "two"]
 
 
-async def test_arguments_that_were_refused_are_tried_again_later(supervisor, machine, monkeypatch):
+async def test_rejected_arguments_are_retried_after_their_quarantine(supervisor, machine, monkeypatch):
     listen = parse_listen("ghost-reload=127.0.0.1:0,http")
     await supervisor.ensure(listen, ("one",))
 
@@ -158,7 +158,7 @@ async def test_arguments_that_were_refused_are_tried_again_later(supervisor, mac
     assert machine.launched == ["one", "two"]
 
 
-async def test_a_launch_counts_though_what_follows_it_fails(supervisor, machine, monkeypatch):
+async def test_launch_is_counted_though_a_fault_follows(supervisor, machine, monkeypatch):
     listen = parse_listen("ghost-reload=127.0.0.1:0,http")
     await supervisor.ensure(listen, ("one",))
     await supervisor.stop()

@@ -21,7 +21,7 @@ LAYOUT = Layout(
 )
 
 
-def test_a_unix_socket_too_many_is_no_reason_for_a_restart():
+def test_unused_unix_socket_needs_no_restart():
     plain, behind = Socket("http-80", ":80"), Socket("https-443", "/w/https-443.sock", ("PROXY",))
     both = Command((plain, behind), ("-x",))
     assert both.covers(both)
@@ -55,7 +55,7 @@ def test_the_command_line_has_no_vcl_and_the_users_words_last():
         (("-p", "default_ttl=1"), ["malloc,1m"]),
     ],
 )
-def test_a_store_of_the_users_replaces_ours(words, stores):
+def test_store_of_the_user_replaces_ours(words, stores):
     settings = Settings(work_dir=Path("/w"), sockets=parse_listen("http-80=:80,http"), storage=("malloc,1m",))
     argv = arguments(settings, LAYOUT, Command(settings.sockets.plain, words), 6082)
     assert [word for option, word in pairwise(argv) if option == "-s"] == stores
@@ -81,14 +81,14 @@ def varnishd(tmp_path, monkeypatch):
     return does
 
 
-async def test_arguments_are_refused_by_what_varnishd_says(varnishd):
+async def test_rejected_arguments_carry_the_words_of_varnishd(varnishd):
     varnishd("echo 'Error: no such parameter' >&2; exit 2")
     assert str(await rejection(("-p", "a=b"))) == "varnishd rejects its extra arguments: no such parameter"
     varnishd("exit 0")
     assert await rejection(()) is None
 
 
-async def test_a_varnishd_that_was_killed_refuses_nothing(varnishd):
+async def test_killed_varnishd_rejects_nothing(varnishd):
     varnishd("kill -9 $$")
     with pytest.raises(errors.ChildExited, match="signal SIGKILL"):
         await rejection(())

@@ -48,14 +48,14 @@ def loader(varnishd, tmp_path):
     return VclLoader(varnishd, tmp_path, Quarantine(lambda: None, ROUTINE))
 
 
-async def test_a_text_is_loaded_once(loader, varnishd):
+async def test_unchanged_vcl_is_loaded_once(loader, varnishd):
     name = await loader.ensure("a")
     assert varnishd.active == loader.active == name
     assert await loader.ensure("a") is None
     assert varnishd.loads == 1
 
 
-async def test_a_refused_text_is_compiled_once_and_leaves_no_file(loader, varnishd, tmp_path):
+async def test_rejected_vcl_is_compiled_once_and_leaves_no_file(loader, varnishd, tmp_path):
     await loader.ensure("good")
     loader.accepted()
     varnishd.fault = CliError("vcl.load", CliStatus.PARAMETER, "no such word")
@@ -69,7 +69,7 @@ async def test_a_refused_text_is_compiled_once_and_leaves_no_file(loader, varnis
     assert await loader.ensure("bad")
 
 
-async def test_a_lost_connection_is_not_the_texts_fault(loader, varnishd):
+async def test_lost_connection_does_not_quarantine_the_vcl(loader, varnishd):
     varnishd.fault = CliError("vcl.load", CliStatus.COMMUNICATION, "gone")
     with pytest.raises(CliError):
         await loader.ensure("a")
@@ -77,7 +77,7 @@ async def test_a_lost_connection_is_not_the_texts_fault(loader, varnishd):
     assert await loader.ensure("a")
 
 
-async def test_a_new_varnishd_gets_the_last_good_again(loader, tmp_path):
+async def test_new_varnishd_loads_the_last_good_vcl_again(loader, tmp_path):
     await loader.ensure("a")
     loader.accepted()
     loader.forget()
@@ -94,7 +94,7 @@ async def test_the_oldest_go_and_the_one_in_use_stays(loader, varnishd, tmp_path
 
 
 @pytest.mark.parametrize("kept", [0, 1, 9])
-async def test_no_more_stay_than_are_to_be_kept(loader, varnishd, kept):
+async def test_at_most_the_kept_number_of_vcls_stays(loader, varnishd, kept):
     names = [await loader.ensure(f"text {number}") for number in range(4)]
     await loader.discard_old(kept)
     assert list(varnishd.held) == names[-kept - 1 :]
@@ -107,7 +107,7 @@ async def test_vcls_of_others_are_left_alone(loader, varnishd):
     assert len(varnishd.held) == 10
 
 
-async def test_a_reason_is_the_same_each_time(loader, varnishd):
+async def test_reason_is_equal_for_every_attempt(loader, varnishd):
     reasons = set()
     for attempt in (1, 2):
         name = f"vgw-{attempt}-{digest('a')}"

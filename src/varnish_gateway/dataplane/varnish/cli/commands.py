@@ -2,7 +2,7 @@
 
 In:   names, paths and values; they are escaped here, so they may hold anything.
 Out:  Structs of ``answers``, or the text where varnishd promises no form.
-Any refusal is a ``CliError`` with varnishd's status code.
+Any other status is a ``CliError`` with varnishd's status code.
 """
 
 from typing import Literal, Self

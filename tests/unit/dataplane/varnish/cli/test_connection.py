@@ -44,7 +44,7 @@ async def test_commands_are_answered_in_turn(endpoint):
     writer.close()
 
 
-async def test_a_refusal_has_status_and_text(endpoint):
+async def test_cli_error_has_status_and_text(endpoint):
     reader, writer = await call_in(endpoint)
     connection = await endpoint.connection(2)
     call = asyncio.create_task(connection.call("vcl.use", "x", timeout=2))
@@ -56,7 +56,7 @@ async def test_a_refusal_has_status_and_text(endpoint):
     writer.close()
 
 
-async def test_a_late_answer_is_not_taken_for_the_next_one(endpoint):
+async def test_late_answer_does_not_answer_the_next_command(endpoint):
     _, writer = await call_in(endpoint)
     connection = await endpoint.connection(2)
     with pytest.raises(CliError, match="no answer within") as raised:
@@ -66,7 +66,7 @@ async def test_a_late_answer_is_not_taken_for_the_next_one(endpoint):
     writer.close()
 
 
-async def test_a_caller_without_the_secret_is_not_varnishd(endpoint, caplog):
+async def test_caller_without_the_secret_is_rejected(endpoint, caplog):
     _, writer = await call_in(endpoint, knows=b"other\n")
     with pytest.raises(CliError, match="did not call"):
         await endpoint.connection(0.1)
@@ -74,7 +74,7 @@ async def test_a_caller_without_the_secret_is_not_varnishd(endpoint, caplog):
     writer.close()
 
 
-async def test_varnishd_may_call_again(endpoint):
+async def test_varnishd_may_connect_again(endpoint):
     _, first = await call_in(endpoint)
     before = await endpoint.connection(2)
     first.close()
