@@ -1,7 +1,7 @@
-"""From a file's rename to the first changed answer, among 10 and among 5,000 routes.
+"""Measure the time from a file's rename to the first changed response, with 10 and with 5,000 routes.
 
-Both gateways run side by side and take turns, an outside client asks without a pause.
-Starting on 5,000 files is timed on the way.
+Both gateways run at the same time and the measurement alternates between them. A client sends
+requests without a pause. The measurement also records the start-up time with 5,000 files.
 """
 
 import contextlib

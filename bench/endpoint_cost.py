@@ -1,8 +1,9 @@
-"""How long a change of one endpoint among 5,000 Services takes to reach traffic.
+"""Measure how long the change of one endpoint among 5,000 Services takes to reach traffic.
 
-A real API server, a chaperone in cluster mode under its own ServiceAccount, varnishd with ghost.
-A change counts from the moment at which an outside watcher sees the new EndpointSlice to the
-first answer of the other origin; a client asks without a pause, so an answer's time is in it.
+The setup is a real API server, a chaperone in cluster mode with its own ServiceAccount, and varnishd
+with ghost. The time runs from the watch event of the new EndpointSlice, as an independent watcher
+receives it, to the first response of the other origin. A client sends requests without a pause, so
+the figure includes the duration of one response.
 """
 
 import asyncio
@@ -54,7 +55,7 @@ async def _measure(cluster: Cluster, directory: Path, origins: list[wire.Endpoin
         await _write_slices(client, origins[0])
         chaperone = ChaperoneProcess(gateway, token, directory)
         async with chaperone.running(), Sightings(client).of("EndpointSlice") as watcher:
-            await asyncio.to_thread(_ask_until, chaperone.port, _name(SERVICES - 1), "blue")
+            await asyncio.to_thread(_request_until, chaperone.port, _name(SERVICES - 1), "blue")
             return [
                 await _switch(gateway, chaperone, watcher, (turn * 487) % SERVICES, origins[1])
                 for turn in range(changes)
@@ -87,23 +88,24 @@ async def _write_slices(client: Client, endpoint: wire.Endpoint) -> None:
 async def _switch(
     gateway: ProvisionedGateway, chaperone: ChaperoneProcess, watcher: Sightings, number: int, endpoint: wire.Endpoint
 ) -> float:
-    """Point a Service to the other origin; return the milliseconds from the watch event to its first answer."""
+    """Point a Service to the other origin; return the milliseconds from the watch event to its first response."""
     name = _name(number)
-    seen = watcher.when(lambda found: found["metadata"]["name"] == name)
-    answered = asyncio.create_task(asyncio.to_thread(_ask_until, chaperone.port, name, "green"))
+    observed = watcher.when(lambda found: found["metadata"]["name"] == name)
+    answered = asyncio.create_task(asyncio.to_thread(_request_until, chaperone.port, name, "green"))
     await asyncio.to_thread(gateway.write_endpoints, f"{NAMESPACE}/{name}", endpoint)
-    return (await answered - await seen) * 1000
+    return (await answered - await observed) * 1000
 
 
-def _ask_until(port: int, host: str, wanted: str) -> float:
+def _request_until(port: int, host: str, expected: str) -> float:
+    """Send requests until the origin ``expected`` answers; return the time of that response."""
     deadline = time.perf_counter() + 60
     while time.perf_counter() < deadline:
         with contextlib.suppress(OSError), contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as link:
             while time.perf_counter() < deadline:
                 link.request("GET", "/", headers={"Host": host})
-                if link.getresponse().read().decode() == wanted:
+                if link.getresponse().read().decode() == expected:
                     return time.perf_counter()
-    raise RuntimeError(f"{host} was never answered by {wanted}")
+    raise RuntimeError(f"{expected} never answered for {host}")
 
 
 def _name(number: int) -> str:

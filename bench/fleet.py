@@ -1,4 +1,4 @@
-"""Many routes in files, one each, and ``vgw run`` on them."""
+"""A directory with one file per route, and ``vgw run`` that serves it."""
 
 import contextlib
 import http.client
@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import lab
 import yaml
+from lab import free_port
 
 GATEWAY = """\
 apiVersion: gateway.networking.k8s.io/v1
@@ -58,7 +58,7 @@ spec:
 
 
 def documents(routes: int) -> list[dict[str, object]]:
-    """Return everything as parsed documents, for measurements that leave files out."""
+    """Return the content of such a directory as parsed documents, for measurements without files."""
     text = [GATEWAY.format(port=8080), SERVICE.format(name="blue", port=9001)]
     text += [ROUTE.format(number=number, service="blue") for number in range(routes)]
     return list(yaml.load_all("---\n".join(text), Loader=yaml.CSafeLoader))
@@ -68,7 +68,7 @@ class Fleet:
     """A directory of route files and the gateway that serves it."""
 
     def __init__(self, directory: Path, routes: int, origins: dict[str, int]) -> None:
-        self.directory, self.routes, self.port = directory / "files", routes, lab.free_port()
+        self.directory, self.routes, self.port = directory / "files", routes, free_port()
         self.staging = directory / "staging"
         self.directory.mkdir(parents=True)
         self.staging.mkdir()
@@ -81,7 +81,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[float]:
-        """Run the gateway; yields the seconds from its start until the last route answered."""
+        """Run the gateway; yield the seconds from its start to a response of the last route."""
         log = (self.staging / "log").open("w")
         argv = [sys.executable, "-m", "varnish_gateway", "run", str(self.directory)]
         started = time.monotonic()
@@ -97,7 +97,7 @@ class Fleet:
     def _wait(self, deadline: float) -> None:
         while time.monotonic() < deadline:
             if self.process is None or self.process.poll() is not None:
-                raise RuntimeError(f"vgw run ended: {(self.staging / 'log').read_text()}")
+                raise RuntimeError(f"vgw run exited: {(self.staging / 'log').read_text()}")
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if self.ask(self.connect(), self.routes - 1) == "blue":
                     return
@@ -108,7 +108,7 @@ class Fleet:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
 
     def ask(self, connection: http.client.HTTPConnection, number: int) -> str:
-        """Return which origin answers for a route, or the status of another answer."""
+        """Return the name of the origin that answers for a route, or the status if it isn't 200."""
         connection.request("GET", "/", headers={"Host": f"h{number}.example.com"})
         answer = connection.getresponse()
         body = answer.read().decode()
@@ -122,11 +122,11 @@ class Fleet:
         before = self.ask(connection, number)
         started = time.perf_counter()
         staged.rename(self.directory / f"route-{number}.yaml")
-        while (seen := self.ask(connection, number)) == before:
+        while (origin := self.ask(connection, number)) == before:
             if time.perf_counter() - started > 30:
                 raise RuntimeError(f"route {number} never changed: {(self.staging / 'log').read_text()[-2000:]}")
         elapsed = time.perf_counter() - started
-        if seen != service:
-            raise RuntimeError(f"route {number} answered {seen} instead of {service}")
+        if origin != service:
+            raise RuntimeError(f"route {number} leads to {origin} instead of {service}")
         connection.close()
         return elapsed

@@ -1,6 +1,6 @@
-"""What the measurements share: varnishd with or without ghost, an origin, load, CPU time.
+"""Shared by the measurements: varnishd with or without ghost, an origin, load, CPU time.
 
-Everything runs on loopback; every process that is started here is stopped here.
+Everything runs on loopback. Each context manager stops the processes that it started.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,10 @@ from pathlib import Path
 
 import msgspec
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+from loopback import free_port
 from varnish_gateway.api import Key
 from varnish_gateway.dataplane.varnish.varnishd import PARAMETERS
 from varnish_gateway.emit.routing import Shards
@@ -26,8 +31,8 @@ from varnish_gateway.ir import wire
 ROOT = Path(__file__).parent.parent
 VMOD = ROOT / "build" / "libvmod_ghost.so"
 TICK = os.sysconf("SC_CLK_TCK")
-MEASURED, BESIDE = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
-"""What is measured has a core to itself; load and origin share another, where there is one."""
+MEASURED_CORE, LOAD_CORE = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
+"""The measured varnishd has its own core; load generator and origin share another one, if the machine has two."""
 
 ORIGIN_VCL = """\
 vcl 4.1;
@@ -41,15 +46,9 @@ sub vcl_synth {
 """
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextlib.contextmanager
 def open_directory() -> Iterator[Path]:
-    """Make a directory that varnishd's unprivileged child may enter."""
+    """Create a directory that varnishd's unprivileged worker can read."""
     path = Path(tempfile.mkdtemp(prefix="vgw-bench-"))
     path.chmod(0o755)
     try:
@@ -68,21 +67,21 @@ class Varnish:
     reload_port: int
 
     def cpu_seconds(self) -> float:
-        """CPU time that the child has used, all of its threads."""
+        """Return the CPU time of the worker process, all threads together."""
         fields = Path(f"/proc/{self.child}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
     def memory(self) -> dict[str, int]:
-        """Return what the child holds for itself, and what else is resident, in bytes."""
+        """Return the worker's resident memory (VmRSS) and the anonymous part of it (RssAnon), in bytes."""
         status = Path(f"/proc/{self.child}/status").read_text()
         return {kind: int(size) * 1024 for kind, size in re.findall(r"(VmRSS|RssAnon):\s+(\d+) kB", status)}
 
 
 @contextlib.contextmanager
 def varnish(
-    vcl: str, directory: Path, *, ghost_config: Path | None = None, core: int = MEASURED, host: str = "127.0.0.1"
+    vcl: str, directory: Path, *, ghost_config: Path | None = None, core: int = MEASURED_CORE, host: str = "127.0.0.1"
 ) -> Iterator[Varnish]:
-    """Run varnishd on a VCL; ready when this yields."""
+    """Run varnishd with a VCL; yield when it listens."""
     port, reload_port = free_port(), free_port()
     directory.mkdir(exist_ok=True)
     (directory / "main.vcl").write_text(vcl)
@@ -92,7 +91,7 @@ def varnish(
         *("varnishd", "-F", "-n", str(directory / "run"), "-f", str(directory / "main.vcl")),
         *("-a", f"http-80={host}:{port}", "-a", f"ghost-reload=127.0.0.1:{reload_port}"),
         *("-s", "default,256m", "-p", f"vmod_path={directory}", "-p", "thread_pool_min=50"),
-        *PARAMETERS,  # plain varnishd runs with those of the gateway too
+        *PARAMETERS,  # plain varnishd uses the gateway's parameters too
     ]
     environment = {**os.environ, "GHOST_CONFIG_PATH": str(ghost_config or "")}
     with (directory / "varnishd.log").open("w") as log:
@@ -107,11 +106,11 @@ def varnish(
 
 
 def wait_for_port(address: tuple[str, int], process: subprocess.Popen[bytes], log: Path, seconds: float = 60) -> None:
-    """Return when something listens there; raise with the log when the process ends first."""
+    """Return when the process listens; raise an error with its log if it exits first."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise RuntimeError(f"varnishd ended: {log.read_text()}")
+            raise RuntimeError(f"varnishd exited: {log.read_text()}")
         with contextlib.suppress(OSError), socket.create_connection(address, timeout=1):
             return
         time.sleep(0.02)
@@ -120,13 +119,13 @@ def wait_for_port(address: tuple[str, int], process: subprocess.Popen[bytes], lo
 
 @contextlib.contextmanager
 def origin(directory: Path, body: str = "x" * 1024, host: str = "127.0.0.1") -> Iterator[int]:
-    """Run an origin that costs little, varnishd with a synthetic answer; yields its port."""
-    with varnish(ORIGIN_VCL % body, directory, core=BESIDE, host=host) as running:
+    """Run a cheap origin, varnishd with a synthetic response; yield its port."""
+    with varnish(ORIGIN_VCL % body, directory, core=LOAD_CORE, host=host) as running:
         yield running.port
 
 
 def write_ghost(directory: Path, routes: Sequence[wire.Route], pools: dict[str, tuple[wire.Endpoint, ...]]) -> Path:
-    """Write a ghost configuration of these routes on socket http-80; return the manifest's path."""
+    """Write a ghost configuration with these routes on socket http-80; return the manifest's path."""
     directory.mkdir(exist_ok=True)
     listener = wire.Listener(name="http", socket="http-80", port=80)
     shards = Shards()
@@ -145,7 +144,7 @@ def write_ghost(directory: Path, routes: Sequence[wire.Route], pools: dict[str, 
 
 
 def load(port: int, requests: Sequence[str], seconds: int, directory: Path) -> int:
-    """Send these requests round and round for some time; return how many were answered."""
+    """Send these requests in a cycle for some seconds; return the number of responses."""
     lua = directory / "requests.lua"
     quoted = ",\n".join(json.dumps(request) for request in requests)  # Lua reads these escapes too
     lua.write_text(
@@ -154,7 +153,7 @@ def load(port: int, requests: Sequence[str], seconds: int, directory: Path) -> i
     argv = [
         "taskset",
         "--cpu-list",
-        str(BESIDE),
+        str(LOAD_CORE),
         "wrk",
         "-t1",
         "-c8",
@@ -163,10 +162,10 @@ def load(port: int, requests: Sequence[str], seconds: int, directory: Path) -> i
         str(lua),
         f"http://127.0.0.1:{port}/",
     ]
-    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    if "Non-2xx" in said or "Socket errors" in said:
-        raise RuntimeError(f"requests failed under load:\n{said}")
-    found = re.search(r"(\d+) requests in", said)
+    output = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in output or "Socket errors" in output:
+        raise RuntimeError(f"requests failed under load:\n{output}")
+    found = re.search(r"(\d+) requests in", output)
     if found is None:
-        raise RuntimeError(f"wrk said nothing useful:\n{said}")
+        raise RuntimeError(f"wrk reported no number of requests:\n{output}")
     return int(found[1])

@@ -1,8 +1,9 @@
-"""What a route's change costs the operator, among 50 and among 5,000, against real API servers.
+"""Measure what the change of a route costs the operator, with 50 and with 5,000 routes.
 
-Two clusters run side by side and take turns. A change counts from the moment at which an
-outside watcher sees the route's new version to the moment at which it sees the shard that holds
-it; CPU is that of the operator's process. A burst, memory and 20,000 routes follow.
+Two real API servers run at the same time and the measurement alternates between them. The time runs
+from the watch event of the route's new version to that of the shard that contains it, as an
+independent watcher receives them. CPU time is that of the operator's process. A burst, memory and
+20,000 routes follow.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ CPU_BATCH = 200
 
 
 def measure(changes: int, *, huge: int = HUGE) -> dict[str, object]:
-    """Return medians in milliseconds, CPU per change, memory, and how a burst went."""
+    """Return medians in milliseconds, CPU per change, memory, and the figures of a burst."""
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(lab.open_directory())
         few, many = Site(directory / "few"), Site(directory / "many")
@@ -73,9 +74,9 @@ async def _take_turns(few: tuple[Site, Client, int], many: tuple[Site, Client, i
 
 
 async def _change(client: Client, watcher: Sightings, number: int, turn: int) -> tuple[float, float]:
-    """Change a route; return the milliseconds to the shard that holds it, and to the index that names that."""
+    """Change a route; return the milliseconds to the shard that contains it, and to the index that names the shard."""
     mark = f"turn-{turn}-{number}.example.com"
-    seen = watcher.when(lambda found: found["kind"] == "HTTPRoute" and mark in found["spec"].get("hostnames", ()))
+    observed = watcher.when(lambda found: found["kind"] == "HTTPRoute" and mark in found["spec"].get("hostnames", ()))
     written = watcher.when(lambda found: mark in found.get("data", {}).get("routing.json", ""))
     shards = await _index_of(client)
     readable = watcher.when(
@@ -87,7 +88,7 @@ async def _change(client: Client, watcher: Sightings, number: int, turn: int) ->
     patch = {"spec": {"hostnames": [mark]}}
     await client.patch(RESOURCES["HTTPRoute"], name(number), patch, namespace=NAMESPACE, manager="bench")
     async with asyncio.timeout(30):
-        began, shard, index = await seen, await written, await readable
+        began, shard, index = await observed, await written, await readable
     return (shard - began) * 1000, (max(shard, index) - began) * 1000
 
 
@@ -97,7 +98,7 @@ async def _index_of(client: Client) -> str:
 
 
 async def _cpu(site: Site, client: Client, watcher: Sightings, count: int) -> float:
-    """Return the operator's CPU milliseconds for a change, statuses and all, one change after the other."""
+    """Return the operator's CPU milliseconds per change, including statuses; changes don't overlap."""
     await asyncio.to_thread(site.operator.settled)
     before = site.cpu_seconds()
     for turn in range(CPU_BATCH):
@@ -107,7 +108,7 @@ async def _cpu(site: Site, client: Client, watcher: Sightings, count: int) -> fl
 
 
 async def _burst(site: Site, client: Client) -> dict[str, object]:
-    """Create many routes at once; return how soon attachedRoutes was right, and what it took."""
+    """Create many routes at once; return when attachedRoutes was correct, and the cost."""
     numbers = range(MANY, MANY + BURST)
     await site.add(client, numbers, service)
     await asyncio.to_thread(site.operator.settled)
@@ -138,7 +139,7 @@ async def _until_attached(client: Client, count: int) -> float:
 
 
 async def _grow(site: Site, client: Client, huge: int, changes: int) -> dict[str, object]:
-    """Grow to very many routes; return what that costs, and a change among them."""
+    """Grow to ``huge`` routes; return the memory, and the cost of a change among them."""
     numbers = range(MANY + BURST, huge)
     await site.add(client, numbers, service)
     await site.add(client, numbers, lambda *names: route(*names, GATEWAY))

@@ -1,6 +1,6 @@
-"""How long nobody is served: after a death of varnishd's worker or of varnishd, and when a listener gets another port.
+"""Measure outages: after varnishd's worker or varnishd dies, and when the port of a listener changes.
 
-A client asks ``vgw run`` without a pause, from just before until it has its answer again.
+A client sends requests to ``vgw run`` without a pause, from just before the event to the next response.
 """
 
 import contextlib
@@ -14,15 +14,16 @@ from pathlib import Path
 
 import lab
 from fleet import GATEWAY, Fleet
+from lab import free_port
 
 ROUTES = 10
 WORKER, MANAGER = "cache-main", "varnishd"
-"""What the kernel calls their first threads."""
-PATIENCE_SECONDS = 60
+"""The kernel's names of their main threads."""
+TIMEOUT_SECONDS = 60
 
 
 def measure(times: int) -> dict[str, object]:
-    """Return the median and the longest time of each, in seconds."""
+    """Return the median and the longest outage for each cause, in seconds."""
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(lab.open_directory())
         fleet = Fleet(directory, ROUTES, {"blue": stack.enter_context(lab.origin(directory / "blue", body="blue"))})
@@ -41,29 +42,29 @@ def measure(times: int) -> dict[str, object]:
 
 
 def _outage(fleet: Fleet, cause: Callable[[], None]) -> float:
-    """Return the seconds from what causes an outage until the first answer after it."""
+    """Return the seconds from the cause of an outage to the first response after it."""
     started = time.monotonic()
     cause()
-    while time.monotonic() < started + PATIENCE_SECONDS:
+    while time.monotonic() < started + TIMEOUT_SECONDS:
         with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(fleet.connect()) as connection:
             if fleet.ask(connection, 0) == "blue":
                 return time.monotonic() - started
-    raise RuntimeError(f"it never answered again: {(fleet.staging / 'log').read_text()[-2000:]}")
+    raise RuntimeError(f"the gateway never answered again: {(fleet.staging / 'log').read_text()[-2000:]}")
 
 
 def _kill(fleet: Fleet, name: str) -> None:
-    """Kill a process and wait until it is gone, with its children: a worker answers for a while without varnishd."""
+    """Kill a process and wait until it and its children are gone: a worker outlives varnishd for a moment."""
     assert fleet.process is not None
     victim = next(pid for pid in _descendants(fleet.process.pid) if _name(pid) == name)
-    going = [victim, *_descendants(victim)]
+    dying = [victim, *_descendants(victim)]
     os.kill(victim, signal.SIGKILL)
-    while any(map(_name, going)):
+    while any(map(_name, dying)):
         time.sleep(0.001)
 
 
 def _move(fleet: Fleet) -> None:
-    """Give the listener another port; from then on the client asks there."""
-    fleet.port = lab.free_port()
+    """Give the listener another port; the client uses it from now on."""
+    fleet.port = free_port()
     staged = fleet.staging / "gateway.yaml"
     staged.write_text(GATEWAY.format(port=fleet.port))
     staged.rename(fleet.directory / staged.name)
@@ -76,7 +77,7 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 def _name(pid: int) -> str:
-    """Return what the kernel calls a process, "" once it is gone or dead."""
+    """Return the kernel's name of a process, "" if it is a zombie or gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Results as a table, as docs/reference/benchmarks.md and as pictures."""
+"""Results as a table, as docs/reference/benchmarks.md and as charts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 
 @dataclass(frozen=True)
 class Verdict:
-    """One figure beside what we promise."""
+    """A measured value and the limit that the project promises, if any."""
 
     what: str
     value: float
@@ -27,23 +27,23 @@ class Verdict:
 
 
 OPERATOR = [
-    ("median ms among 50", "operator: a route's change to the written shard among 50 routes, median ms", None),
-    ("median ms among 5,000", "the same among 5,000 routes", 15),
-    ("5,000 / 50", "the same, 5,000 / 50", 1.5),
-    ("median ms until readable among 5,000", "until the index names it too, among 5,000 routes, median ms", None),
-    ("CPU ms per change among 50", "operator: CPU per change among 50 routes, ms", None),
-    ("CPU ms per change among 5,000", "the same among 5,000 routes", 5),
-    ("CPU, 5,000 / 50", "the same, 5,000 / 50", 1.5),
-    ("memory at 5,000 routes, MB", "operator: memory at 5,000 routes, MB", 200),
+    ("median ms among 50", "operator: from route change to written shard, 50 routes, median ms", None),
+    ("median ms among 5,000", "operator: from route change to written shard, 5,000 routes, median ms", 15),
+    ("5,000 / 50", "operator: from route change to written shard, 5,000 / 50 routes", 1.5),
+    ("median ms until readable among 5,000", "operator: from route change to index, 5,000 routes, median ms", None),
+    ("CPU ms per change among 50", "operator: CPU per change, 50 routes, ms", None),
+    ("CPU ms per change among 5,000", "operator: CPU per change, 5,000 routes, ms", 5),
+    ("CPU, 5,000 / 50", "operator: CPU per change, 5,000 / 50 routes", 1.5),
+    ("memory at 5,000 routes, MB", "operator: memory, 5,000 routes, MB", 200),
     (
         "burst: s from the last to the right count",
-        "1,000 routes at once: s until attachedRoutes is right",
+        "1,000 routes at once: from last creation to correct attachedRoutes, s",
         1,
     ),
     ("burst: Gateway status writes", "1,000 routes at once: writes of the Gateway's status", 100),
     ("burst: CPU s", "1,000 routes at once: CPU of the operator, s", None),
-    ("median ms among 20,000", "operator: a route's change among 20,000 routes, median ms", None),
-    ("memory at 20,000 routes, MB", "operator: memory at 20,000 routes, MB", None),
+    ("median ms among 20,000", "operator: from route change to written shard, 20,000 routes, median ms", None),
+    ("memory at 20,000 routes, MB", "operator: memory, 20,000 routes, MB", None),
 ]
 
 PROMISES: Sequence[tuple[tuple[str, ...], str, float | None]] = [
@@ -51,37 +51,48 @@ PROMISES: Sequence[tuple[tuple[str, ...], str, float | None]] = [
         promise
         for mode in ("hit", "pass")
         for promise in (
-            (("cost", mode, "noise (plain again / plain)"), f"{mode}: plain / plain, the noise", None),
+            (("cost", mode, "noise (plain again / plain)"), f"{mode}: noise, plain varnishd / plain varnishd", None),
             (("cost", mode, "ghost with 10 routes / plain"), f"{mode}: CPU per request, ghost / plain varnishd", 1.15),
             (("cost", mode, "10,000 hosts / 10 hosts"), f"{mode}: 10,000 hosts / 10 hosts", 1.05),
             (("cost", mode, "10,000 paths / 10 paths"), f"{mode}: 10,000 paths of one host / 10 paths", 1.05),
         )
     ),
-    (("changes", "median ms among 10"), "rename to changed answer among 10 routes, median ms", None),
-    (("changes", "median ms among 5,000"), "rename to changed answer among 5,000 routes, median ms", 60),
-    (("changes", "5,000 / 10"), "the same, 5,000 / 10", 2),
-    (("changes", "start on 5,000 files, s"), "start on 5,000 files until the last route serves, s", 10),
-    (("recovery", "longest s of a worker's death"), "a worker's death until the next answer, longest of ten, s", 2),
-    (("recovery", "longest s of varnishd's death"), "the same of varnishd itself, which compiles its VCL anew", None),
-    (("recovery", "longest s of another port"), "a listener's other port until the first answer there, longest, s", 2),
-    (("translation", "translating 5,000 routes, CPU s"), "translating 5,000 routes from nothing, CPU s", 1),
+    (("changes", "median ms among 10"), "from rename of a file to changed response, 10 routes, median ms", None),
+    (("changes", "median ms among 5,000"), "from rename of a file to changed response, 5,000 routes, median ms", 60),
+    (("changes", "5,000 / 10"), "from rename of a file to changed response, 5,000 / 10 routes", 2),
+    (("changes", "start on 5,000 files, s"), "from start with 5,000 files to a response of the last route, s", 10),
+    (("recovery", "longest s of a worker's death"), "outage after varnishd's worker dies, longest of ten, s", 2),
+    (
+        ("recovery", "longest s of varnishd's death"),
+        "outage after varnishd dies (it recompiles its VCL), longest of ten, s",
+        None,
+    ),
+    (("recovery", "longest s of another port"), "outage when a listener's port changes, longest of ten, s", 2),
+    (("translation", "translating 5,000 routes, CPU s"), "full translation of 5,000 routes, CPU s", 1),
     (("memory", "memory of ghost for 5,000 routes, MB"), "memory of ghost for 5,000 routes and endpoints, MB", 40),
     (
         ("memory", "counters of varnishd for 5,000 endpoints, MB"),
-        "varnishd's own counters for 5,000 endpoints beside it, MB",
+        "memory of varnishd's own counters for 5,000 endpoints, MB",
         None,
     ),
     *((("operator", key), what, limit) for key, what, limit in OPERATOR),
     (
         ("endpoints", "median ms among 5,000 Services"),
-        "an endpoint's watch event to traffic among 5,000 Services, median ms",
+        "from an endpoint's watch event to traffic, 5,000 Services, median ms",
         30,
     ),
 ]
 
 
+CHARTS = {
+    "cost": "CPU per request",
+    "changes": "From rename of a file to changed response",
+    "operator": "From route change to written shard",
+}
+
+
 def verdicts(results: dict[str, Any]) -> list[Verdict]:
-    """Return every promised figure that was measured."""
+    """Return a verdict for every value that was measured."""
     found = []
     for path, what, limit in PROMISES:
         value: Any = results
@@ -93,22 +104,30 @@ def verdicts(results: dict[str, Any]) -> list[Verdict]:
 
 
 def table(found: Sequence[Verdict]) -> str:
-    """Return the figures for a terminal."""
+    """Return the verdicts as a table for a terminal."""
     rows = [("what", "value", "promised", ""), *(verdict.row for verdict in found)]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
 
 def write_page(results: dict[str, Any], found: Sequence[Verdict]) -> None:
-    """Write docs/reference/benchmarks.md and its pictures."""
+    """Write docs/reference/benchmarks.md and its charts."""
     (REFERENCE / "benchmarks").mkdir(parents=True, exist_ok=True)
+    for name, draw in (("cost", _draw_cost), ("changes", _draw_changes), ("operator", _draw_operator)):
+        if name in results:
+            draw(results[name])
+    (REFERENCE / "benchmarks.md").write_text(page(results, found))
+
+
+def page(results: dict[str, Any], found: Sequence[Verdict]) -> str:
+    """Return the text of docs/reference/benchmarks.md."""
     lines = [
         "# Benchmarks",
         "",
-        "Written by `make bench`. Every cost is a ratio taken in one run beside plain varnishd with a static VCL,",
-        "one backend and no routing; CPU time of varnishd's child, runs interleaved. The baseline against itself is",
-        "the noise of the machine. Figures about Kubernetes come from a real API server and include its time to store",
-        "objects and to notify watchers.",
+        "`make bench` writes this page. The cost of a request is the CPU time of varnishd's worker, as a ratio to a",
+        "plain varnishd with a static VCL, one backend and no routing. Both run interleaved on the same machine. The",
+        "noise is the ratio of two plain instances. Figures about Kubernetes come from a real API server and include",
+        "its time to store objects and to notify watchers.",
         "",
         f"Machine: {results['machine']}.",
         "",
@@ -117,16 +136,10 @@ def write_page(results: dict[str, Any], found: Sequence[Verdict]) -> None:
         *("| " + " | ".join(verdict.row) + " |" for verdict in found),
         "",
     ]
-    if "cost" in results:
-        _draw_cost(results["cost"])
-        lines += ["![CPU per request](benchmarks/cost.svg)", ""]
-    if "changes" in results:
-        _draw_changes(results["changes"])
-        lines += ["![From rename to changed answer](benchmarks/changes.svg)", ""]
-    if "operator" in results:
-        _draw_operator(results["operator"])
-        lines += ["![From a route's change to the written shard](benchmarks/operator.svg)", ""]
-    (REFERENCE / "benchmarks.md").write_text("\n".join(lines))
+    for name, caption in CHARTS.items():
+        if name in results:
+            lines += [f"![{caption}](benchmarks/{name}.svg)", ""]
+    return "\n".join(lines)
 
 
 def _draw_cost(cost: dict[str, Any]) -> None:
@@ -155,7 +168,7 @@ def _draw_operator(operator: dict[str, Any]) -> None:
 
 
 def _draw_shares(series: dict[str, list[float]], label: str, name: str) -> None:
-    """Draw how many of the changes had happened after how many milliseconds."""
+    """Draw the share of changes that were complete after a number of milliseconds."""
     plot = _plot()
     figure, axis = plot.subplots(figsize=(10, 3))
     for key, values in series.items():
@@ -169,10 +182,10 @@ def _draw_shares(series: dict[str, list[float]], label: str, name: str) -> None:
 
 
 def _plot() -> Any:
-    import matplotlib as mpl  # noqa: PLC0415 slow to import, and only needed here
+    import matplotlib as mpl  # noqa: PLC0415 slow to import, and only the charts need it
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "varnish-gateway"  # the same figures make the same file
+    mpl.rcParams["svg.hashsalt"] = "varnish-gateway"  # equal results produce identical files
     import matplotlib.pyplot as plt  # noqa: PLC0415 after the backend is chosen
 
     return plt

@@ -1,9 +1,8 @@
-"""What ghost costs per request: CPU time in varnishd's child beside plain varnishd.
+"""Measure what ghost costs per request: CPU time of varnishd's worker, compared with plain varnishd.
 
-The baseline is always the same static VCL with one backend and no routing. Runs are
-interleaved, each round visits every instance, and the baseline runs twice: the second against
-the first is the noise. Load is spread over the same ten routes with ten and with 10,000, so
-that requests and cached objects are the same.
+The baseline is a static VCL with one backend and no routing. Runs are interleaved: each round
+visits every instance. Two instances run the baseline; the ratio of the two is the noise. The load
+uses the same ten routes whether there are ten or 10,000, so requests and cached objects are equal.
 """
 
 import contextlib
@@ -67,8 +66,8 @@ def requests_to(routes: list[wire.Route], *, hit: bool) -> list[str]:
 
 def measure(rounds: int, seconds: int) -> dict[str, object]:
     """Return ratios to the baseline, per mode and instance."""
-    asked = range(MANY // 10 - 1, MANY, MANY // 10)
-    hosts, paths = [by_host(number) for number in asked], [by_path(number) for number in asked]
+    requested = range(MANY // 10 - 1, MANY, MANY // 10)
+    hosts, paths = [by_host(number) for number in requested], [by_path(number) for number in requested]
     instances: dict[str, tuple[list[wire.Route] | None, list[wire.Route]]] = {
         "plain": (None, hosts),
         "plain again": (None, hosts),

@@ -1,4 +1,4 @@
-"""Measure everything, check it against what we promise, write results and pictures.
+"""Run the measurements, check the results against the promised limits, write results and charts.
 
 Usage: run.py [--quick] [NAME…]   with NAME among cost, changes, recovery, translation, memory, operator, endpoints
 """
@@ -23,28 +23,30 @@ RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="measure Varnish Gateway beside plain varnishd")
-    parser.add_argument("--quick", action="store_true", help="short runs, to see that everything works")
+    parser = argparse.ArgumentParser(
+        description="benchmark Varnish Gateway; request cost is compared with plain varnishd"
+    )
+    parser.add_argument("--quick", action="store_true", help="short runs that only check that the benchmarks work")
     parser.add_argument("names", nargs="*", metavar="NAME", help="what to measure (default: everything)")
-    given = parser.parse_args()
-    rounds, seconds, edits = (2, 1, 10) if given.quick else (25, 1, 100)
+    options = parser.parse_args()
+    rounds, seconds, edits = (2, 1, 10) if options.quick else (25, 1, 100)
     measurements: dict[str, Callable[[], dict[str, object]]] = {
         "cost": lambda: request_cost.measure(rounds, seconds),
         "changes": lambda: changes.measure(edits),
         "recovery": lambda: recovery.measure(edits // 10),
         "translation": translation.measure_translation,
         "memory": translation.measure_memory,
-        "operator": lambda: operator_cost.measure(edits, huge=7_000 if given.quick else operator_cost.HUGE),
+        "operator": lambda: operator_cost.measure(edits, huge=7_000 if options.quick else operator_cost.HUGE),
         "endpoints": lambda: endpoint_cost.measure(edits),
     }
     results: dict[str, object] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in given.names or measurements:
+    for name in options.names or measurements:
         print(f"measuring {name} …", flush=True)
         results[name] = measurements[name]()
     results["machine"] = f"{platform.machine()}, {os.cpu_count()} cores"
     verdicts = report.verdicts(results)
     print(report.table(verdicts))
-    if not given.quick:
+    if not options.quick:
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")
         report.write_page(results, verdicts)

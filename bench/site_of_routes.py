@@ -1,21 +1,16 @@
-"""A real API server with many routes in it, and an operator on them.
+"""A real API server with many routes, and an operator that serves them.
 
-Everything comes from the tests' own harness; every process that is started here is stopped here.
+Both come from the support code of the tests. Each context manager stops the processes that it started.
 """
 
 import asyncio
 import contextlib
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import lab
 import msgspec
-
-sys.path.insert(0, str(lab.ROOT / "tests"))
-sys.path.insert(0, str(lab.ROOT / "tools"))
 
 from cluster.apiserver.server import Cluster
 from support.kube.documents import gateway, gateway_class, route, service
@@ -28,7 +23,7 @@ WRITERS = 32
 
 
 class Site:
-    """One cluster. ``operator`` runs while it is open."""
+    """One API server and its operator, which runs inside ``running``."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir()
@@ -50,7 +45,7 @@ class Site:
             self.cluster.stop()
 
     async def set_up(self, client: Client, routes: int) -> None:
-        """Make a Gateway, and routes to a Service each."""
+        """Create a Gateway, and routes with one Service each."""
         for document in (gateway_class(CLASS), gateway(NAMESPACE, GATEWAY, CLASS)):
             await client.create(document, manager="bench")
         await self.add(client, range(routes), service)
@@ -58,7 +53,7 @@ class Site:
         await asyncio.to_thread(self.operator.settled)
 
     async def add(self, client: Client, numbers: range, make: Callable[[str, str], dict[str, Any]]) -> None:
-        """Create an object for each number, as quickly as the API server takes them."""
+        """Create an object for each number, as fast as the API server accepts them."""
         left = iter(numbers)
 
         async def write() -> None:
@@ -68,12 +63,12 @@ class Site:
         await asyncio.gather(*(write() for _ in range(WRITERS)))
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time of the operator so far, of all its threads."""
+        """Return the CPU time of the operator so far, all threads together."""
         threads = Path(f"/proc/{self.operator.pid}/task").iterdir()
         return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
     def megabytes(self) -> float:
-        """Return the memory of the operator."""
+        """Return the resident memory of the operator."""
         status = Path(f"/proc/{self.operator.pid}/status").read_text()
         return round(int(status.partition("VmRSS:")[2].split()[0]) / 1024, 1)
 
@@ -83,7 +78,7 @@ def name(number: int) -> str:
 
 
 class Sightings:
-    """Watches kinds of objects in the namespace and notes when each change became visible."""
+    """Watches kinds of objects in the namespace and records when the event of a change arrives."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -92,18 +87,18 @@ class Sightings:
     @contextlib.asynccontextmanager
     async def of(self, *kinds: str) -> AsyncIterator["Sightings"]:
         tasks = [asyncio.create_task(self._watch(kind)) for kind in kinds]
-        await asyncio.sleep(0.5)  # until they are connected; nothing is measured before
+        await asyncio.sleep(0.5)  # the watches need a moment to connect
         try:
             yield self
         finally:
             for task in tasks:
                 task.cancel()
 
-    def when(self, is_it: Callable[[dict[str, Any]], bool]) -> "asyncio.Future[float]":
-        """Return a future for the moment at which such an object is seen."""
-        seen: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        self._waiting.append((is_it, seen))
-        return seen
+    def when(self, matches: Callable[[dict[str, Any]], bool]) -> "asyncio.Future[float]":
+        """Return a future for the time at which the event of a matching object arrives."""
+        arrival: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self._waiting.append((matches, arrival))
+        return arrival
 
     async def _watch(self, kind: str) -> None:
         path = RESOURCES[kind].path(NAMESPACE)
@@ -112,13 +107,13 @@ class Sightings:
         async for lines in self._client.lines(start, silence=600):
             now = time.perf_counter()
             for line in lines:
-                self._note(msgspec.json.decode(line)["object"], now)
+                self._record(msgspec.json.decode(line)["object"], now)
 
-    def _note(self, found: dict[str, Any], now: float) -> None:
-        for is_it, seen in self._waiting:
-            if not seen.done() and is_it(found):
-                seen.set_result(now)
-        self._waiting = [(is_it, seen) for is_it, seen in self._waiting if not seen.done()]
+    def _record(self, found: dict[str, Any], now: float) -> None:
+        for matches, arrival in self._waiting:
+            if not arrival.done() and matches(found):
+                arrival.set_result(now)
+        self._waiting = [(matches, arrival) for matches, arrival in self._waiting if not arrival.done()]
 
 
 __all__ = ["GATEWAY", "NAMESPACE", "Sightings", "Site", "name", "route", "service"]
