@@ -1,4 +1,4 @@
-# Varnish Gateway. `make help` lists what there is.
+# Varnish Gateway. `make help` lists the targets.
 #
 # Every target builds its prerequisites. Slow builds go into a cache outside the tree that all
 # checkouts of this user share.

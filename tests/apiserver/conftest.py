@@ -1,16 +1,16 @@
 """Fixtures of all tests with a real API server.
 
-What these tests are made of, from the bottom up:
-programs   child processes and ports
-cluster    etcd and kube-apiserver with the CRDs; what a test does to them
-reflecting a reflector, and what it delivered
-chaperones vgw chaperone under its own ServiceAccount
-operators  vgw operator under its own ServiceAccount, and documents for it
-operatorlab a namespace in which an operator works: what a test does and sees there
-states     what a cluster holds of a class, and what it ought to hold
-convergence whether an operator has done all that there was to do
-crowds     thousands of objects, quickly
-mixture    changes of all kinds, by chance
+Helpers, from the bottom up (tests/support/kube unless named otherwise):
+cluster.apiserver          etcd and kube-apiserver with the CRDs (tools/cluster)
+documents, bulk            objects that tests create, by the thousand if need be
+mirror                     a reflector and the objects that it delivered
+chaperone_process          ``vgw chaperone`` under its own ServiceAccount
+operator_process           ``vgw operator`` under its own ServiceAccount
+operator_harness           a namespace that an operator watches: write, read, wait
+gateway_pod                a pod object with a chaperone behind it
+gateway_status, gateway_tls  what tests read of a Gateway's status and certificates
+states, convergence        what the cluster stores, compared with a translation from scratch
+churn                      random changes
 
 Most tests share one ``cluster`` and have a ``namespace`` each. A test that kills the API server,
 pauses it, or takes a CRD away has an ``own_cluster``. The tests of a module may share one

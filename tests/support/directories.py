@@ -1,4 +1,4 @@
-"""Directories that varnishd's users may enter, and files that nobody sees half of."""
+"""Directories that varnishd's users may enter, and files that are replaced atomically."""
 
 import tempfile
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextmanager
 def open_directory() -> Iterator[Path]:
-    """Give a directory until the end; pytest's own are closed to varnishd's users."""
+    """Give a temporary directory; those of pytest are closed to varnishd's users."""
     with tempfile.TemporaryDirectory(prefix="vgw-test-") as name:
         Path(name).chmod(0o755)
         yield Path(name)

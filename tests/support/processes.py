@@ -1,4 +1,4 @@
-"""Processes, as /proc tells of them."""
+"""Processes, read from /proc."""
 
 import contextlib
 import re

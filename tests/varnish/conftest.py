@@ -1,13 +1,14 @@
 """Fixtures of all tests with a real varnishd.
 
-What these tests are made of, from the bottom up:
-loopback, places, processes, waiting   ports, directories, processes, deadlines
-origins, talk, load                    what is behind a gateway, and in front of it
-manifests                              what a user writes
-ghostlab                               a varnishd with ghost, configured through its files
-chaperonelab                           a data plane, fed with changes
-caselab                                a data plane, fed with cases/*.yaml
-running                                ``vgw run`` as a process
+Helpers in tests/support, from the bottom up:
+directories, processes, waiting       directories that varnishd may enter, /proc, polling with a deadline
+http/origins, scripted_origin         backends
+http/client, load, websocket          clients
+manifests                             YAML as a user writes it
+varnish/ghost                         a varnishd with ghost, configured through its files
+varnish/dataplane, tls                a data plane that receives changes, with TLS
+varnish/cases                         a data plane that receives cases/*.yaml
+vgw_process                           ``vgw run`` and ``vgw chaperone`` as processes
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -16,9 +16,9 @@ _began = time.monotonic()
 
 
 def main() -> int:
-    told = read(sys.argv[1:])
+    options = read(sys.argv[1:])
     try:
-        return int(told.run(told))
+        return int(options.run(options))
     except ClusterError as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
@@ -27,20 +27,20 @@ def main() -> int:
 
 
 def read(words: list[str]) -> argparse.Namespace:
-    """Return what was asked for. Options of a program that is run are not ours, nor is a "--" of its."""
+    """Parse a command line; the arguments of a command that runs another program are passed on unparsed."""
     is_handed_on = words[:1] and words[0] in HANDED_ON
-    told = _parser().parse_args(words[:1] if is_handed_on else words)
-    told.arguments = words[1:] if is_handed_on else []
-    return told
+    options = _parser().parse_args(words[:1] if is_handed_on else words)
+    options.arguments = words[1:] if is_handed_on else []
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m cluster", description="A real Kubernetes cluster for tests.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     described = {
-        up: "bring it up",
-        down: "take it down; clean up after a crash",
-        status: "say what there is",
+        up: "start it",
+        down: "stop it; clean up after a crash",
+        status: "show the running cluster",
         installed: "import the images of make images and install the chart",
         kubectl: "run kubectl",
         client: "run a program where test clients are",
@@ -61,17 +61,17 @@ def _parser() -> argparse.ArgumentParser:
 def up(_: argparse.Namespace) -> int:
     if not session.is_ours():
         lifecycle.up(say)
-    say("it is up; use it by: python -m cluster kubectl …; make cluster-down takes it down")
+    say("the cluster is up: python -m cluster kubectl …; make cluster-down stops it")
     return 0
 
 
-def down(told: argparse.Namespace) -> int:
-    lifecycle.down(say, force=told.force)
+def down(options: argparse.Namespace) -> int:
+    lifecycle.down(say, force=options.force)
     return 0
 
 
 def status(_: argparse.Namespace) -> int:
-    """Say who has a cluster; fail if nobody has."""
+    """Show the running cluster and its checkout; fail if there is none."""
     if not lock.is_held():
         print("no cluster is up")
         return 1
@@ -85,28 +85,28 @@ def installed(_: argparse.Namespace) -> int:
     return 0
 
 
-def kubectl(told: argparse.Namespace) -> NoReturn:
-    _become(*inside.in_client("kubectl", *told.arguments))
+def kubectl(options: argparse.Namespace) -> NoReturn:
+    _become(*inside.in_client("kubectl", *options.arguments))
 
 
-def client(told: argparse.Namespace) -> NoReturn:
-    _become(*inside.in_client(*(told.arguments or [os.environ.get("SHELL", "sh")])))
+def client(options: argparse.Namespace) -> NoReturn:
+    _become(*inside.in_client(*(options.arguments or [os.environ.get("SHELL", "sh")])))
 
 
-def test(told: argparse.Namespace) -> int:
-    return session.run_tests(told.arguments, say)
+def test(options: argparse.Namespace) -> int:
+    return session.run_tests(options.arguments, say)
 
 
-def bench(told: argparse.Namespace) -> int:
-    return session.run_bench(told.arguments, say)
+def bench(options: argparse.Namespace) -> int:
+    return session.run_bench(options.arguments, say)
 
 
-def conformance(told: argparse.Namespace) -> int:
-    return suite.conformance(told, say)
+def conformance(options: argparse.Namespace) -> int:
+    return suite.conformance(options, say)
 
 
 def _become(*command: str) -> NoReturn:
-    """Go on as this command, with its input, output and exit status."""
+    """Replace this process by the command."""
     os.execvpe(command[0], command, inside.environment())
 
 

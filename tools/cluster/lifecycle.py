@@ -1,7 +1,7 @@
-"""Bring the cluster up and take it down.
+"""Start and stop the cluster.
 
 Nothing of a cluster is outside its namespaces but one directory, one lock file and control groups, so
-taking it down is: end the node's first process, remove these. It works after any crash, and twice.
+stopping it is: end the node's first process, remove these. It works after any crash, and twice.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 
 
 def up(say: Say, *, wait: float = 0.0, lifeline: int | None = None) -> None:
-    """Bring a cluster up; with a lifeline it ends when the pipe's other end is closed."""
+    """Start a cluster; with a lifeline it stops when the pipe's other end is closed."""
     check_machine()
     held = lock.acquire(wait=wait, waiting=lambda who: say(f"waiting for another cluster to end: {who}"))
     with held:
@@ -47,7 +47,7 @@ def up(say: Say, *, wait: float = 0.0, lifeline: int | None = None) -> None:
 
 
 def down(say: Say, *, force: bool = False) -> None:
-    """Take the cluster down, or clean up after one; do nothing if there is nothing."""
+    """Stop the cluster, or clean up after a crash; do nothing if there is none."""
     processes = inside.node_processes()  # first: whoever comes after the cluster that we look at is not ended
     before = lock.holder()
     if lock.is_held() and not force and before.get("root") != str(layout.ROOT):

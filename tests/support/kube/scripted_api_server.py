@@ -1,4 +1,4 @@
-"""An API server that says what a test wants: only for answers that a real one can't be brought to give."""
+"""An API server with scripted answers, for those that a real one cannot be made to give."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ class ScriptedApiServer:
         return self
 
     def then_hang(self) -> Self:
-        """Take the request and say nothing."""
+        """Accept the request and never answer."""
 
         async def answer(_: web.Request) -> web.Response:
             await self.end.wait()

@@ -1,4 +1,4 @@
-"""Keys, certificates and kubeconfigs of a cluster, made anew for each by openssl.
+"""Keys, certificates and kubeconfigs of a cluster, made by openssl for each cluster.
 
 In:   the directory they go to.
 Out:  ca, front-proxy-ca, sa (for tokens), one NAME.crt and NAME.key for each certificate below.
@@ -53,7 +53,7 @@ WITH_KUBECONFIG = ("admin", "controllers", "scheduler", "proxy", "kubelet")
 
 
 def create(directory: Path) -> None:
-    """Make everything in an empty directory that nobody else can read."""
+    """Create everything in an empty private directory."""
     for authority in ("ca", "front-proxy-ca"):
         _key(directory, authority)
         _openssl(directory, "req", "-x509", "-new", "-key", f"{authority}.key", "-subj", f"/CN={authority}",
