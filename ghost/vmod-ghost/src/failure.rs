@@ -1,6 +1,6 @@
 //! Why a call from VCL fails. The request then fails as after any error in VCL.
 
-use crate::http::OutOfWorkspace;
+use crate::varnish::OutOfWorkspace;
 
 /// Why a call fails.
 #[derive(Clone, Copy, Debug)]

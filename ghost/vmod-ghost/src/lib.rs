@@ -1,43 +1,21 @@
 //! The VMOD `ghost`: routes requests inside varnishd.
 //!
-//! `vcl` is the boundary that VCL calls. `routing` and `exchange` do what it asks, with
-//! what `instance` holds for the VCL: a router, and directors of four kinds (`rule`,
-//! `pool`, `native`, `synthetic`). `store` and `shard` hold what is loaded for the whole
-//! process. `fence`, `http`, `director` and `task` are the ground: every other module is
-//! built on them and on the bindings in `sys`.
-// A cdylib exports C symbols only: `pub` says what is for other modules.
+//! * [`varnish`] is the boundary: the functions that VCL calls, and safe wrappers around
+//!   everything that belongs to varnishd. All `unsafe` code is there.
+//! * [`config`] loads the configuration and builds directors from it.
+//! * [`request`] is the client's side: it finds the rule, responds by itself where no
+//!   backend is asked, and finishes the response on delivery.
+//! * [`fetch`] is the backend's side: filters, deadlines and retries.
+//!
+//! `varnish` calls the three others from its entry points; nothing else in it knows them.
+// A cdylib exports C symbols only: `pub` marks what other modules use.
 #![allow(unreachable_pub)]
+#![deny(unsafe_code)]
 
-mod answers;
-mod attempt;
-mod counters;
-mod course;
-mod director;
-mod drain;
-mod exchange;
+mod config;
 mod failure;
-mod fence;
-mod group;
-mod http;
-mod instance;
-mod live;
-mod native;
-mod order;
-mod patience;
-mod pause;
-mod pool;
-mod processor;
-mod proxy;
-mod publish;
+mod fetch;
 mod random;
-mod retirement;
-mod routing;
-mod rule;
-mod shard;
-mod statistics;
-mod store;
-mod synthetic;
-mod sys;
-mod task;
-mod tasks;
-mod vcl;
+mod request;
+#[allow(unsafe_code)]
+mod varnish;

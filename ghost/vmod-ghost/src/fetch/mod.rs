@@ -1,0 +1,22 @@
+//! The backend's side of a request.
+//!
+//! [`prepare`](prepare()) chooses a backend and applies the request filters. A pool then
+//! fetches [`with_retries`], within the [`deadlines`] of the rule. [`filter_response`]
+//! applies the response filters of the backend.
+
+mod deadlines;
+mod filters;
+mod order;
+mod pause;
+mod prepare;
+mod response;
+mod retry;
+mod round;
+mod task;
+
+pub use filters::edit;
+pub use order::TryOrder;
+pub use prepare::prepare;
+pub use response::filter_response;
+pub use retry::with_retries;
+pub use task::FetchTask;

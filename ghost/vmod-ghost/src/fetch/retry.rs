@@ -1,0 +1,162 @@
+//! The retry loop of a fetch: which endpoint ghost tries next, and when it gives up.
+//!
+//! Where nothing was sent, ghost tries the next endpoint at once, for any rule and method.
+//! Everything else needs a rule with retries. After one of its codes ghost repeats the
+//! request if the body is still there. After a broken connection or a time-out the endpoint
+//! may have carried the request out, so ghost repeats only idempotent methods.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ghost_core::{is_idempotent, Retry, Rule};
+
+use super::deadlines::Deadlines;
+use super::pause::Pause;
+use super::round::{Outcome, Round};
+use super::task::FetchTask;
+use crate::random;
+use crate::varnish::{Attempts, Ended, Fetch, Native};
+
+/// varnishd connects to an endpoint that has refused a connection only after 250 ms.
+const HOLD_DOWN: Duration = Duration::from_millis(260);
+
+/// Try one endpoint after the other until one responds as it should, or there is a reason to
+/// give up.
+pub fn with_retries(fetch: &mut Fetch<'_>, endpoints: &[Arc<Native>]) {
+    let target = fetch.recall::<FetchTask>().and_then(|task| task.get().target.clone());
+    let rule = target.as_ref().map(|target| &*target.rule);
+    let elapsed = fetch.elapsed();
+    let Some(attempts) = Attempts::new(fetch) else { return };
+    let mut loop_ = RetryLoop::new(attempts, rule, elapsed);
+    if !loop_.run(endpoints) {
+        let RetryLoop { attempts, deadlines, .. } = loop_;
+        attempts.give_up(deadlines.are_over());
+    }
+}
+
+/// What follows an attempt.
+enum Next {
+    Served,
+    Another,
+    GiveUp,
+}
+
+impl Next {
+    fn another_if(condition: bool) -> Self {
+        if condition {
+            Self::Another
+        } else {
+            Self::GiveUp
+        }
+    }
+}
+
+struct RetryLoop<'f, 'c, 'r> {
+    attempts: Attempts<'f, 'c>,
+    deadlines: Deadlines,
+    retries: Retries<'r>,
+}
+
+impl<'f, 'c, 'r> RetryLoop<'f, 'c, 'r> {
+    fn new(attempts: Attempts<'f, 'c>, rule: Option<&'r Rule>, elapsed: Duration) -> Self {
+        let deadlines =
+            rule.map(|rule| Deadlines::new(&rule.timeouts, elapsed)).unwrap_or_default();
+        let retry = rule.and_then(|rule| rule.retry.as_ref());
+        let retries = Retries { retry, deadlines, made: 0, paused: Duration::ZERO };
+        Self { attempts, deadlines, retries }
+    }
+
+    /// Whether an endpoint responded as it should.
+    fn run(&mut self, endpoints: &[Arc<Native>]) -> bool {
+        let mut round = Round::new(endpoints);
+        loop {
+            let Some(native) = round.next(&self.attempts) else {
+                if !self.starts_another_after(&round) {
+                    return false;
+                }
+                round = Round::new(endpoints);
+                continue;
+            };
+            match self.attempt(native, &mut round) {
+                Next::Served => return true,
+                Next::Another => {}
+                Next::GiveUp => return false,
+            }
+        }
+    }
+
+    /// Try one endpoint.
+    fn attempt(&mut self, native: &Arc<Native>, round: &mut Round<'_>) -> Next {
+        let limit = self.deadlines.limit();
+        let ended = self.attempts.run(native, limit);
+        round.note(ended);
+        match ended {
+            Ended::Answered(status) => {
+                if let Some(pause) = self.retries.instead_of(status, &self.attempts) {
+                    self.attempts.discard(limit.moment());
+                    self.retries.wait(pause);
+                    return Next::Another;
+                }
+                if let Some(until) = limit.moment() {
+                    self.attempts.limit_body(until);
+                }
+                Next::Served
+            }
+            Ended::Unsent | Ended::Unreachable => {
+                Next::another_if(!round.takes_too_long() && !self.deadlines.are_over())
+            }
+            Ended::Broken | Ended::TimedOut => {
+                let harmless = self.attempts.can_repeat() && is_harmless(&self.attempts);
+                Next::another_if(harmless && self.retries.made_after(Duration::ZERO))
+            }
+        }
+    }
+
+    /// Whether ghost tries all endpoints again. A round uses up a retry only if it reached
+    /// none of them.
+    fn starts_another_after(&mut self, round: &Round<'_>) -> bool {
+        match round.outcome() {
+            Outcome::NoneTried => false,
+            Outcome::NoneReached => self.retries.made_after(HOLD_DOWN),
+            Outcome::Reached => true,
+        }
+    }
+}
+
+/// Whether the effect is the same if endpoints carry the request out twice.
+fn is_harmless(attempts: &Attempts<'_, '_>) -> bool {
+    attempts.bereq().is_some_and(|bereq| is_idempotent(bereq.method()))
+}
+
+/// The retries that a rule allows.
+struct Retries<'r> {
+    retry: Option<&'r Retry>,
+    deadlines: Deadlines,
+    made: u32,
+    paused: Duration,
+}
+
+impl Retries<'_> {
+    /// The pause before another attempt, if the rule retries after this status.
+    fn instead_of(&self, status: u16, attempts: &Attempts<'_, '_>) -> Option<Pause> {
+        self.retry.filter(|retry| retry.retries_status(status) && attempts.can_repeat())?;
+        self.pause(Duration::ZERO)
+    }
+
+    /// Pause before another attempt, if the rule allows one.
+    fn made_after(&mut self, at_least: Duration) -> bool {
+        let pause = self.pause(at_least);
+        pause.map(|pause| self.wait(pause)).is_some()
+    }
+
+    fn pause(&self, at_least: Duration) -> Option<Pause> {
+        let retry = self.retry.filter(|retry| retry.allows_another(self.made, self.paused))?;
+        let length = retry.backoff(self.made, random::next()).max(at_least);
+        self.deadlines.allow(length).then_some(length).and_then(Pause::new)
+    }
+
+    fn wait(&mut self, pause: Pause) {
+        self.made += 1;
+        self.paused += pause.wait();
+    }
+}

@@ -1,0 +1,20 @@
+//! The client's side of a request.
+//!
+//! [`receive`] finds the rule for a request, [`responses`] are the responses that ghost makes
+//! itself, and [`deliver`](deliver()) finishes a response before varnishd sends it.
+//! [`task`] is what ghost remembers meanwhile.
+
+mod deliver;
+mod receive;
+mod reserved;
+mod responses;
+mod synthetic;
+mod task;
+mod websocket;
+
+pub use deliver::deliver;
+pub use receive::{has_changed, receive};
+pub use responses::{preflight, Responses};
+pub use synthetic::{error, Synthetic};
+pub use task::ClientTask;
+pub use websocket::is_websocket;

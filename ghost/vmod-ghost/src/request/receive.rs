@@ -1,0 +1,196 @@
+//! Finding the rule for a request.
+
+use std::borrow::Cow;
+use std::hash::BuildHasher;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, OnceLock};
+
+use foldhash::fast::RandomState;
+use ghost_core::{is_tunnel_request, join_values, target, Host, Request};
+
+use super::reserved;
+use super::responses::Responses;
+use super::task::{ClientTask, Outcome};
+use crate::config::{Entry, Instance, Snapshot};
+use crate::failure::Failure;
+use crate::varnish::{Client, Director, Held, Http, OutOfWorkspace, Returned};
+
+/// The socket on which ghost serves its own pages.
+const ADMIN_SOCKET: &str = "ghost-reload";
+const ADMIN_PATHS: &[u8] = b"/.varnish-ghost/";
+
+/// The lengths of request bodies that ghost keeps for a retry.
+const SMALL: RangeInclusive<i64> = 1..=64 << 10;
+
+/// The names of sockets behind the TLS terminator begin so.
+const TLS_SOCKETS: &str = "https-";
+
+/// Which of ghost's own responses to give.
+type Pick = fn(&Responses) -> &Director;
+
+/// A request as the router sees it.
+struct Routed<'a> {
+    socket: &'a str,
+    host: &'a Host,
+    http: &'a Http<'a>,
+    path: &'a [u8],
+    query: Option<&'a [u8]>,
+}
+
+impl Request for Routed<'_> {
+    fn socket(&self) -> &str {
+        self.socket
+    }
+
+    fn host(&self) -> &[u8] {
+        self.host
+    }
+
+    fn method(&self) -> &[u8] {
+        self.http.method()
+    }
+
+    fn path(&self) -> &[u8] {
+        self.path
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        self.query
+    }
+
+    fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        join_values(self.http.values(name.as_bytes()))
+    }
+}
+
+/// Find the rule for a request and return the director that serves it.
+pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Returned<'c>, Failure> {
+    // varnishd may have left out a header, such as X-Forwarded-For.
+    if client.has_overflowed() {
+        return Err(Failure::OutOfWorkspace);
+    }
+    reserved::remove(client);
+    let mut http = client.req().ok_or(Failure::WrongSubroutine)?;
+    let snapshot = instance.snapshot();
+    let snapshot = snapshot.as_ref().ok_or(Failure::NotLoaded)?;
+    let socket = client.socket();
+    let tls = socket.starts_with(TLS_SOCKETS);
+    http.append(&[b"X-Gateway-Listener: ", socket.as_bytes()])?;
+    http.append_static(if tls { c"X-Forwarded-Proto: https" } else { c"X-Forwarded-Proto: http" })?;
+    let server_name = if tls { client.server_name() } else { b"" };
+    let (outcome, director) = route(&mut http, socket, server_name, snapshot)?;
+    if let Outcome::Routed(entry, _) = &outcome {
+        keep_body(client, &http, entry);
+    }
+    let memory = client.remember::<ClientTask>().ok_or(Failure::OutOfWorkspace)?;
+    *memory.get_mut() = ClientTask { outcome, tls, digest: digest(&http) };
+    Ok(memory.give(director))
+}
+
+fn route(
+    http: &mut Http<'_>,
+    socket: &str,
+    server_name: &[u8],
+    snapshot: &Snapshot,
+) -> Result<(Outcome, Held), Failure> {
+    let response =
+        |pick: Pick| Ok((Outcome::Unrouted, Held::new(Arc::clone(&snapshot.responses), pick)));
+    if socket == ADMIN_SOCKET && http.url().starts_with(ADMIN_PATHS) {
+        if let Some(page) = admin_page(http) {
+            return Ok((Outcome::Admin, Held::new(Arc::clone(&snapshot.responses), page)));
+        }
+    }
+    if is_tunnel_request(http.method()) {
+        return response(|all| &all.method_not_allowed);
+    }
+    adopt_authority(http)?;
+    let Ok(url) = target::normalise(http.url(), http.method()) else {
+        return response(|all| &all.bad_request);
+    };
+    if let Cow::Owned(resolved) = &url {
+        http.set_url(resolved)?;
+    }
+    let Some(host) = host(http) else { return response(|all| &all.bad_request) };
+    if snapshot.router.is_misdirected(socket, server_name, &host) {
+        return response(|all| &all.misdirected);
+    }
+    let (path, query) = target::split(http.url());
+    let routed = Routed { socket, host: &host, http, path, query };
+    let Some(found) = snapshot.router.find(&routed) else {
+        return response(|all| &all.not_found);
+    };
+    let (entry, index) = (Arc::clone(found.payload), found.match_index);
+    let (route, preflight) = (&found.rule.route, found.preflight);
+    http.append(&[b"X-Gateway-Route: ", route.as_bytes()])?;
+    if preflight {
+        let director = Held::new(Arc::clone(&entry), Entry::preflight);
+        return Ok((Outcome::Preflight(entry), director));
+    }
+    let director = Held::new(Arc::clone(&entry), |entry| entry.director(index));
+    Ok((Outcome::Routed(entry, index), director))
+}
+
+/// Read the body of a request that a fetch may have to send twice, if it is small.
+fn keep_body(client: &Client<'_>, http: &Http<'_>, entry: &Entry) {
+    if entry.target().rule.retry.is_none() {
+        return;
+    }
+    let length = http.header(b"content-length").and_then(|text| std::str::from_utf8(text).ok());
+    let small = length.and_then(|text| text.parse().ok()).is_some_and(|it| SMALL.contains(&it));
+    if small {
+        client.keep_body(*SMALL.end());
+    }
+}
+
+/// The host of an absolute target replaces the Host header. varnishd itself does so for
+/// targets that begin with "http://" and have a path.
+fn adopt_authority(http: &mut Http<'_>) -> Result<(), OutOfWorkspace> {
+    let Some((authority, rest)) = target::split_absolute(http.url()) else { return Ok(()) };
+    http.set("Host", authority)?;
+    if rest.starts_with(b"/") {
+        http.set_url(rest)
+    } else {
+        http.set_url(&[b"/", rest].concat())
+    }
+}
+
+/// The director of one of ghost's own pages.
+fn admin_page(http: &Http<'_>) -> Option<Pick> {
+    let (path, _) = target::split(http.url());
+    let (methods, page): (&[&[u8]], Pick) = match path.strip_prefix(ADMIN_PATHS)? {
+        b"reload" => (&[b"GET", b"POST"], |all| &all.reload),
+        b"counters" => (&[b"GET"], |all| &all.counters),
+        _ => return None,
+    };
+    let allowed = methods.contains(&http.method());
+    Some(if allowed { page } else { |all| &all.method_not_allowed })
+}
+
+/// Whether URL, Host or method are no longer those that `recv` left, and user VCL chose no
+/// other backend since.
+pub fn has_changed(client: &Client<'_>) -> Result<bool, Failure> {
+    let http = client.req().ok_or(Failure::WrongSubroutine)?;
+    // A rollback drops the memory of the task, and the headers that recv set.
+    let Some(memory) = client.recall::<ClientTask>() else { return Ok(true) };
+    Ok(memory.gave(client.backend_hint()) && digest(&http) != memory.get().digest)
+}
+
+/// The one Host header in the form that the router compares. Only HTTP/1.0 may leave it out.
+/// None may be empty: that is also what a target without an authority leads to.
+fn host(http: &Http<'_>) -> Option<Host> {
+    let mut values = http.values(b"host");
+    let host = match values.next() {
+        Some(host) if !host.is_empty() => host,
+        None if http.protocol() == b"HTTP/1.0" => b"",
+        _ => return None,
+    };
+    let host = Host::parse(host).ok()?;
+    values.next().is_none().then_some(host)
+}
+
+/// Tells whether URL, Host or method changed.
+fn digest(http: &Http<'_>) -> u64 {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    let host = http.header(b"host").unwrap_or(b"");
+    KEY.get_or_init(RandomState::default).hash_one((http.method(), http.url(), host))
+}

@@ -1,0 +1,138 @@
+//! Ghost's own responses in a VCL: errors, redirects, and its pages on the loopback socket.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use ghost_core::cors::Preflight;
+use ghost_core::Cors;
+use serde_json::json;
+
+use super::synthetic::{error, Synthetic};
+use crate::config::{lock, Instance};
+use crate::fetch::FetchTask;
+use crate::varnish::{Director, Fetch, Http, Refused, Response, Vcl};
+
+/// The directors that respond by themselves.
+pub struct Responses {
+    vcl: Vcl,
+    /// 400: the Host header or the request target is malformed.
+    pub bad_request: Director,
+    /// 404: no rule matches the request.
+    pub not_found: Director,
+    /// 405: a tunnel, or a method that one of ghost's own pages does not have.
+    pub method_not_allowed: Director,
+    /// 421: the connection was made for another listener.
+    pub misdirected: Director,
+    /// 500: no backend of the rule has a weight.
+    pub no_backend: Arc<Director>,
+    /// 503: the pool has no endpoint.
+    pub no_endpoint: Arc<Director>,
+    /// The redirect that the fetch task holds.
+    pub redirect: Arc<Director>,
+    /// Reads the configuration again.
+    pub reload: Director,
+    /// The counters of every route.
+    pub counters: Director,
+    /// Plain statuses that rules ask for.
+    statuses: Mutex<HashMap<u16, Arc<Director>>>,
+}
+
+impl Responses {
+    /// Add them to a VCL.
+    pub fn new(vcl: &Vcl, instance: &Weak<Instance>) -> Result<Self, Refused> {
+        let (reloading, counting) = (Weak::clone(instance), Weak::clone(instance));
+        Ok(Self {
+            vcl: vcl.clone(),
+            bad_request: fixed(vcl, "400", 400, "malformed Host or request target")?,
+            not_found: fixed(vcl, "404", 404, "no route takes this request")?,
+            method_not_allowed: fixed(vcl, "405", 405, "method not allowed here")?,
+            misdirected: fixed(vcl, "421", 421, "this connection is for other hosts")?,
+            no_backend: fixed(vcl, "no-backend", 500, "no backend of the rule has a weight")?
+                .into(),
+            no_endpoint: fixed(vcl, "no-endpoint", 503, "the service has no endpoint")?.into(),
+            redirect: Synthetic::add(vcl, "redirect", redirect)?.into(),
+            reload: Synthetic::add(vcl, "reload", move |_| reload(&reloading))?,
+            counters: Synthetic::add(vcl, "counters", move |_| counters(&counting))?,
+            statuses: Mutex::default(),
+        })
+    }
+
+    /// A plain status that a rule asks for.
+    pub fn status(&self, status: u16) -> Result<Arc<Director>, Refused> {
+        let mut statuses = lock(&self.statuses);
+        if let Some(director) = statuses.get(&status) {
+            return Ok(Arc::clone(director));
+        }
+        let reason = match status {
+            500 => "the rule or its backend can't be used; see the status of its route",
+            503 => "the service has no endpoint",
+            _ => "the rule says so",
+        };
+        let director = fixed(&self.vcl, &format!("status-{status}"), status, reason)?;
+        Ok(Arc::clone(statuses.entry(status).or_insert(Arc::new(director))))
+    }
+}
+
+fn fixed(vcl: &Vcl, name: &str, status: u16, reason: &str) -> Result<Director, Refused> {
+    let response = error(status, reason);
+    Synthetic::add(vcl, name, move |_| response.clone())
+}
+
+/// The response to a preflight, given bereq.
+pub fn preflight(cors: &Cors, bereq: &Http<'_>) -> Response {
+    let asked = Preflight {
+        origin: bereq.header(b"origin").unwrap_or(b""),
+        method: bereq.header(b"access-control-request-method").unwrap_or(b""),
+        headers: bereq.header(b"access-control-request-headers"),
+    };
+    let granted = cors.preflight_headers(&asked).map(|(name, value)| (name, value.to_vec()));
+    let mut headers: Vec<_> = granted.collect();
+    if cors.varies_by_origin() {
+        headers.push(("Vary", b"Origin".to_vec()));
+    }
+    Response { status: 204, headers, body: Arc::default() }
+}
+
+fn redirect(fetch: &Fetch<'_>) -> Response {
+    let prepared = fetch.recall::<FetchTask>().and_then(|task| task.get().redirect.clone());
+    match prepared {
+        Some((status, location)) => {
+            Response { status, headers: vec![("Location", location)], body: Arc::default() }
+        }
+        None => error(500, "the redirect was not prepared by ghost.fetch()"),
+    }
+}
+
+fn reload(instance: &Weak<Instance>) -> Response {
+    let reloaded = match instance.upgrade() {
+        Some(instance) => instance.reload(),
+        None => Err("the VCL is going away".to_owned()),
+    };
+    match reloaded {
+        Ok(loaded) => page(&json!({
+            "id": loaded.id,
+            "routes": loaded.routes(),
+            "pools": loaded.pools(),
+        })),
+        Err(reason) => {
+            let mut response = error(500, &reason);
+            response.headers.push(("x-ghost-error", reason.into_bytes()));
+            response
+        }
+    }
+}
+
+fn counters(instance: &Weak<Instance>) -> Response {
+    match instance.upgrade().and_then(|instance| instance.store().cloned()) {
+        Some(store) => page(&store.counters()),
+        None => error(500, "nothing is loaded"),
+    }
+}
+
+fn page(content: &serde_json::Value) -> Response {
+    Response {
+        status: 200,
+        headers: vec![("Cache-Control", b"no-store".to_vec())],
+        body: content.to_string().into_bytes().into(),
+    }
+}

@@ -1,0 +1,44 @@
+//! Synthetic responses: the kind of director that makes them.
+
+use serde_json::json;
+
+use crate::varnish::{Director, Fetch, Kind, Methods, Refused, Respond, Response, Vcl};
+
+type Responder = dyn Fn(&Fetch<'_>) -> Response + Send + Sync;
+
+/// What such a director holds: how to respond to a fetch.
+pub struct Synthetic(Box<Responder>);
+
+impl Synthetic {
+    /// Add one to a VCL.
+    pub fn add(
+        vcl: &Vcl,
+        name: &str,
+        responder: impl Fn(&Fetch<'_>) -> Response + Send + Sync + 'static,
+    ) -> Result<Director, Refused> {
+        Director::add(vcl, &format!("answer({name})"), Self(Box::new(responder)))
+    }
+}
+
+impl Kind for Synthetic {
+    fn methods() -> &'static Methods<Self> {
+        static METHODS: Methods<Synthetic> = Methods::responding(c"ghost-answer");
+        &METHODS
+    }
+}
+
+impl Respond for Synthetic {
+    fn respond(&self, fetch: &Fetch<'_>) -> Response {
+        (self.0)(fetch)
+    }
+}
+
+/// An error, with its reason in a small JSON body. It is not for caches.
+pub fn error(status: u16, reason: &str) -> Response {
+    let body = json!({ "status": status, "reason": reason }).to_string();
+    Response {
+        status,
+        headers: vec![("Cache-Control", b"no-store".to_vec())],
+        body: body.into_bytes().into(),
+    }
+}

@@ -1,0 +1,52 @@
+//! The C boundary: nothing unwinds across it.
+
+use std::any::Any;
+use std::ffi::CString;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use super::sys;
+
+/// Run `body` at the C boundary. A panic becomes one failed request, not an abort that
+/// takes varnishd's child, and its cache, with it.
+///
+/// Callbacks that varnishd can't fail pass no context. Rust's panic hook has written the
+/// panic to varnishd's log by then.
+pub(super) fn fence<T>(
+    ctx: Option<&sys::vrt_ctx>,
+    entry: &'static str,
+    fallback: T,
+    body: impl FnOnce() -> T,
+) -> T {
+    let guarded = || {
+        #[cfg(feature = "test-panic")]
+        trip(entry);
+        body()
+    };
+    catch_unwind(AssertUnwindSafe(guarded)).unwrap_or_else(|payload| {
+        fail(ctx, &format!("{entry}: panic: {}", panic_message(payload.as_ref())));
+        fallback
+    })
+}
+
+/// Fail the VCL subroutine or callback that varnishd called with this context.
+pub(super) fn fail(ctx: Option<&sys::vrt_ctx>, reason: &str) {
+    let Some(ctx) = ctx else { return };
+    let text = format!("ghost: {reason}").replace(['\0', '\n'], " ");
+    let Ok(text) = CString::new(text) else { return };
+    // SAFETY: varnishd passed the context; the format takes exactly the one string that
+    // follows, and VRT_fail copies it.
+    unsafe { sys::VRT_fail(ctx, c"%s".as_ptr(), text.as_ptr()) }
+}
+
+/// The message of a panic.
+pub fn panic_message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Panic in the entry point that the test names.
+#[cfg(feature = "test-panic")]
+pub(super) fn trip(entry: &str) {
+    let named = std::env::var_os("GHOST_TEST_PANIC").is_some_and(|name| name == entry);
+    assert!(!named, "the test makes {entry} panic");
+}

@@ -1,0 +1,128 @@
+//! A call in a fetch, or in a pipe, which has a backend request as well.
+
+use std::ptr::NonNull;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::client::Client;
+use super::director::held::Backend;
+use super::director::Kind;
+use super::http::Http;
+use super::session;
+use super::sys;
+use super::task::{self, Memory, Task};
+
+/// A call in a fetch or a pipe.
+pub struct Fetch<'c> {
+    pub(super) ctx: &'c sys::vrt_ctx,
+    bo: NonNull<sys::busyobj>,
+}
+
+impl<'c> Fetch<'c> {
+    /// None where varnishd does not fetch.
+    pub(super) fn new(ctx: &'c sys::vrt_ctx) -> Option<Self> {
+        NonNull::new(ctx.bo).map(|bo| Self { ctx, bo })
+    }
+
+    /// The request to the backend.
+    pub fn bereq(&self) -> Option<Http<'_>> {
+        // SAFETY: null, or set up and this thread's.
+        unsafe { Http::new(self.raw().bereq) }
+    }
+
+    /// The response of the backend.
+    pub fn beresp(&self) -> Option<Http<'_>> {
+        // SAFETY: null, or set up and this thread's.
+        unsafe { Http::new(self.raw().beresp) }
+    }
+
+    /// The client's side, in a pipe.
+    pub fn client(&self) -> Option<Client<'_>> {
+        Client::new(self.ctx)
+    }
+
+    /// The name of the socket that the request came in on.
+    pub fn socket(&self) -> &str {
+        session::socket(self.ctx)
+    }
+
+    /// The director that made the response.
+    pub fn responder(&self) -> Backend<'_> {
+        // SAFETY: varnishd refers to it for the fetch.
+        unsafe { Backend::new(self.raw().director_resp) }
+    }
+
+    /// Whether a director of this kind made the response.
+    pub fn is_served_by<K: Kind>(&self) -> bool {
+        self.responder().kind::<K>().is_some()
+    }
+
+    /// Whether varnishd fetches in the background, to refresh what it goes on serving.
+    pub fn is_background(&self) -> bool {
+        self.raw().is_bgfetch() != 0
+    }
+
+    /// Whether the backend answered 304, so that beresp has the headers of the stored object.
+    pub fn was_not_modified(&self) -> bool {
+        self.raw().was_304() != 0
+    }
+
+    /// Whether the response stays out of the cache.
+    pub fn is_uncacheable(&self) -> bool {
+        self.raw().uncacheable() != 0
+    }
+
+    /// Let the response into the cache, or keep it out.
+    pub fn set_uncacheable(&mut self, uncacheable: bool) {
+        self.raw_mut().set_uncacheable(uncacheable.into());
+    }
+
+    /// Keep the response out of the cache, and store nothing that says so.
+    pub fn withhold(&mut self) {
+        if self.raw().fetch_objcore.is_null() {
+            return;
+        }
+        // SAFETY: the fetch has an object, whose attributes these functions set.
+        unsafe {
+            sys::VRT_l_beresp_ttl(self.ctx, 0.0);
+            sys::VRT_l_beresp_grace(self.ctx, 0.0);
+            sys::VRT_l_beresp_uncacheable(self.ctx, 1);
+        }
+    }
+
+    /// The time since the fetch began, with what VCL and earlier tries have used of it.
+    pub fn elapsed(&self) -> Duration {
+        Duration::try_from_secs_f64(now() - self.raw().t_first).unwrap_or_default()
+    }
+
+    /// What the task remembers, from now on if there was nothing; None when the workspace
+    /// is full.
+    pub fn remember<T: Task>(&self) -> Option<&Memory<T>> {
+        task::remember(self.ctx)
+    }
+
+    /// What the task remembers, if anything.
+    pub fn recall<T: Task>(&self) -> Option<&Memory<T>> {
+        task::recall(self.ctx)
+    }
+
+    pub(super) fn raw(&self) -> &sys::busyobj {
+        // SAFETY: varnishd passed it, and only this thread works on it during the call. The
+        // reference does not outlive the expression that it is used in.
+        unsafe { self.bo.as_ref() }
+    }
+
+    pub(super) fn raw_mut(&mut self) -> &mut sys::busyobj {
+        // SAFETY: as above.
+        unsafe { self.bo.as_mut() }
+    }
+
+    /// For functions of varnishd's.
+    pub(super) fn bo(&self) -> *mut sys::busyobj {
+        self.bo.as_ptr()
+    }
+}
+
+/// varnishd's clock.
+pub(super) fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}

@@ -1,0 +1,186 @@
+//! One fetch, several attempts: ghost restores what an attempt changed in the busyobj before
+//! the next one.
+//!
+//! varnishd makes its own `gethdrs` to be called once per fetch. After a failure it has
+//! finished its connection; this module undoes the headers that it added to bereq, its use
+//! of the workspace, its filters and its byte counts.
+
+use std::ffi::CStr;
+use std::ptr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::bytes::{self, Bytes};
+use super::native::Native;
+use super::timeouts::{Limit, Timeouts};
+use super::{body_deadline, drain, finish_native, served, Served};
+use crate::varnish::director::methods_of;
+use crate::varnish::fetch::Fetch;
+use crate::varnish::http::Http;
+use crate::varnish::sys;
+use crate::varnish::task::{self, Memory};
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A response with this status has begun.
+    Answered(u16),
+    /// No connection came about, so the endpoint has seen nothing, and nothing is lost.
+    Unsent,
+    /// The same, because time was up.
+    Unreachable,
+    /// The endpoint may have seen the request, or its body is gone, and the connection broke.
+    Broken,
+    /// The same, but time was up.
+    TimedOut,
+}
+
+/// The attempts of one fetch.
+///
+/// It borrows the fetch, because a new attempt frees the workspace that the one before it
+/// used, with every header that it received.
+pub struct Attempts<'f, 'c> {
+    fetch: &'f mut Fetch<'c>,
+    served: &'c Memory<Served>,
+    workspace: usize,
+    bereq_length: u16,
+    earlier: Bytes,
+    last: Ended,
+}
+
+impl<'f, 'c> Attempts<'f, 'c> {
+    /// Remember how everything is before the first attempt; None when the workspace is full.
+    pub fn new(fetch: &'f mut Fetch<'c>) -> Option<Self> {
+        // Before the workspace is marked, so that it survives a reset to the mark.
+        let served = task::remember(fetch.ctx)?;
+        let bo = fetch.raw_mut();
+        // SAFETY: the busyobj is this thread's, and has a bereq.
+        let (workspace, bereq_length) =
+            unsafe { (sys::WS_Snapshot(bo.ws.as_mut_ptr()), bo.bereq.as_ref()?.nhd) };
+        let earlier = bo.acct;
+        Some(Self { fetch, served, workspace, bereq_length, earlier, last: Ended::Unsent })
+    }
+
+    /// The request that the attempts send.
+    pub fn bereq(&self) -> Option<Http<'_>> {
+        self.fetch.bereq()
+    }
+
+    /// Whether varnishd believes that this endpoint can be reached.
+    pub fn is_healthy(&self, native: &Native) -> bool {
+        let ctx = self.fetch.ctx;
+        native.director().raw_in(ctx.vcl).is_some_and(|native| {
+            // SAFETY: the director is valid in this call, for it is held.
+            unsafe { sys::VRT_Healthy(ctx, native, ptr::null_mut()) != 0 }
+        })
+    }
+
+    /// Fetch from one endpoint, until the limit at most. A response that the last attempt
+    /// got is discarded.
+    pub fn run(&mut self, native: &Arc<Native>, limit: Limit) -> Ended {
+        if self.is_answered() {
+            self.discard(None);
+        }
+        let ctx = self.fetch.ctx;
+        self.last = Ended::Unsent;
+        let Some(raw) = native.director().raw_in(ctx.vcl) else { return self.last };
+        // SAFETY: the director is valid in this call, for it is held.
+        let Some(get_headers) = (unsafe { methods_of(raw).gethdrs }) else { return self.last };
+        // Before the attempt: once it has succeeded, nothing that could panic may stand
+        // between it and the return, for only `finish` gives the connection back.
+        self.served.get_mut().0 = Some((Arc::clone(native), self.earlier));
+        let timeouts = Timeouts::begin(self.fetch, limit);
+        self.fetch.raw_mut().acct = Bytes::default();
+        // SAFETY: the busyobj is this thread's, and gethdrs is called as varnishd itself
+        // calls it: without a connection open, with an empty beresp.
+        let answered = unsafe { get_headers(ctx, raw) == 0 };
+        self.last = if answered {
+            bytes::add(&mut self.fetch.raw_mut().acct, &self.earlier);
+            Ended::Answered(self.fetch.beresp().map_or(0, |beresp| beresp.status()))
+        } else {
+            let bytes = self.fetch.raw().acct;
+            // A body that was read for this attempt is gone, if none of it was written.
+            let sent = bytes.bereq_hdrbytes > 0 || !self.can_repeat();
+            let ended = timeouts.failure(self.fetch, sent);
+            bytes::add(&mut self.earlier, &bytes);
+            self.restore();
+            ended
+        };
+        timeouts.end(self.fetch);
+        self.last
+    }
+
+    /// Discard the response that the last attempt got, and read its body until this moment
+    /// at most.
+    pub fn discard(&mut self, until: Option<Instant>) {
+        let ctx = self.fetch.ctx;
+        let Some((native, earlier, _held)) = served(ctx).filter(|_| self.is_answered()) else {
+            return;
+        };
+        drain::or_close(self.fetch, until);
+        bytes::subtract(&mut self.fetch.raw_mut().acct, &earlier);
+        let bytes = self.fetch.raw().acct;
+        // SAFETY: the attempt was answered, so a connection to the endpoint is open; it is
+        // finished as varnishd itself does after a response.
+        unsafe { finish_native(ctx, native) };
+        bytes::add(&mut self.earlier, &bytes);
+        self.restore();
+        self.last = Ended::Broken;
+    }
+
+    /// Have the body of the response fail at this moment.
+    pub fn limit_body(&mut self, until: Instant) {
+        if self.is_answered() {
+            body_deadline::set(self.fetch, until);
+        }
+    }
+
+    /// Whether the request can be sent once more: its body, if any, is still there.
+    pub fn can_repeat(&self) -> bool {
+        self.fetch.raw().no_retry.is_null()
+    }
+
+    /// End without a response. varnishd puts status and reason into beresp for
+    /// `vcl_backend_error`.
+    pub fn give_up(mut self, time_is_up: bool) {
+        if self.is_answered() {
+            self.discard(None);
+        }
+        let (status, reason): (u16, &'static CStr) = match self.last {
+            _ if time_is_up => (504, c"Request timed out"),
+            Ended::TimedOut | Ended::Unreachable => (504, c"Endpoint timed out"),
+            Ended::Broken | Ended::Answered(_) => (502, c"Endpoint closed the connection"),
+            Ended::Unsent => (503, c"No endpoint accepts connections"),
+        };
+        let earlier = self.earlier;
+        let bo = self.fetch.raw_mut();
+        bo.acct = earlier;
+        bo.err_code = status;
+        bo.err_reason = reason.as_ptr();
+    }
+
+    fn is_answered(&self) -> bool {
+        !self.fetch.raw().htc.is_null()
+    }
+
+    /// Restore the busyobj after an attempt, in the order of varnishd's own start of a fetch.
+    fn restore(&mut self) {
+        let bo = self.fetch.bo();
+        // SAFETY: the busyobj is this thread's. No connection is open any more, and nothing
+        // refers to what the attempt put on the workspace: this value borrows the fetch.
+        unsafe {
+            let vfc = (*bo).vfc;
+            let object = (*vfc).oc;
+            self.earlier.beresp_bodybytes += sys::VFP_Close(vfc);
+            sys::VFP_Setup(vfc, (*bo).wrk);
+            (*vfc).oc = object;
+            (*vfc).resp = (*bo).beresp;
+            (*vfc).req = (*bo).bereq;
+            let workspace = (*bo).ws.as_mut_ptr();
+            let log = (*bo).vsl.as_mut_ptr();
+            sys::HTTP_Setup((*bo).beresp, workspace, log, sys::SLT_BerespMethod);
+            (*(*bo).bereq).nhd = self.bereq_length;
+            sys::WS_Reset(workspace, self.workspace);
+        }
+    }
+}

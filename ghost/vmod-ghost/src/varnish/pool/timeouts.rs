@@ -1,0 +1,99 @@
+//! varnishd's own time-outs during one attempt.
+
+use std::time::Instant;
+
+use super::attempts::Ended;
+use crate::varnish::fetch::{now, Fetch};
+use crate::varnish::parameters::usual_timeouts;
+
+/// Seconds that stand for no limit. varnishd counts a wait in milliseconds, in an int.
+const FOR_EVER: f64 = 1e6;
+
+/// A wait that ended by this many seconds too early has still ended because time was up.
+const TOLERANCE: f64 = 0.005;
+
+/// When an attempt has to be over.
+#[derive(Clone, Copy)]
+pub enum Limit {
+    /// At this moment, as its rule sets it.
+    At(Instant),
+    /// Never, as its rule sets it.
+    Never,
+    /// Its rule sets no limit: varnishd's own ones hold.
+    Usual,
+}
+
+impl Limit {
+    /// The moment, if there is one.
+    pub fn moment(self) -> Option<Instant> {
+        match self {
+            Self::At(moment) => Some(moment),
+            Self::Never | Self::Usual => None,
+        }
+    }
+}
+
+/// The time-outs of one attempt, in seconds, with those that held before it.
+pub(super) struct Timeouts {
+    began: f64,
+    limit: Option<f64>,
+    before: [f64; 3],
+}
+
+impl Timeouts {
+    /// Have no wait of the attempt that begins last beyond its limit. Where its rule sets
+    /// one, only VCL can ask for a shorter wait: the parameters are for all other rules. For
+    /// a connection they hold in any case.
+    pub(super) fn begin(fetch: &mut Fetch<'_>, limit: Limit) -> Self {
+        let bo = fetch.raw_mut();
+        let before = [bo.connect_timeout, bo.first_byte_timeout, bo.between_bytes_timeout];
+        let left = match limit {
+            Limit::Usual => return Self { began: f64::NAN, limit: None, before },
+            Limit::Never => FOR_EVER,
+            Limit::At(moment) => {
+                let left = moment.saturating_duration_since(Instant::now());
+                left.as_secs_f64().clamp(0.001, FOR_EVER)
+            }
+        };
+        bo.connect_timeout = left.min(in_force(before[0], usual_timeouts().connect));
+        bo.first_byte_timeout = left.min(in_force(before[1], FOR_EVER));
+        bo.between_bytes_timeout = left.min(in_force(before[2], FOR_EVER));
+        Self { began: now(), limit: Some(left), before }
+    }
+
+    /// Why the attempt has failed. varnishd does not tell; what it sent, and when, does.
+    pub(super) fn failure(&self, fetch: &Fetch<'_>, sent: bool) -> Ended {
+        if !sent {
+            let late = self.limit.is_some_and(|limit| now() - self.began + TOLERANCE >= limit);
+            return if late { Ended::Unreachable } else { Ended::Unsent };
+        }
+        let (bo, usual) = (fetch.raw(), usual_timeouts());
+        let wait = in_force(bo.first_byte_timeout, usual.first_byte)
+            .min(in_force(bo.between_bytes_timeout, usual.between_bytes));
+        // The last thing that varnishd has noted is that it sent the request.
+        let waited = now() - bo.t_prev;
+        let late = waited + TOLERANCE.min(wait / 2.0) >= wait;
+        if late {
+            Ended::TimedOut
+        } else {
+            Ended::Broken
+        }
+    }
+
+    /// The time-outs from before the attempt hold again.
+    pub(super) fn end(self, fetch: &mut Fetch<'_>) {
+        let bo = fetch.raw_mut();
+        [bo.connect_timeout, bo.first_byte_timeout, bo.between_bytes_timeout] = self.before;
+    }
+}
+
+/// The time-out that holds: what VCL has set, or else the parameter. None at all is for ever.
+fn in_force(set: f64, parameter: f64) -> f64 {
+    let unset = if cfg!(vrt19_negative_unset) { set.is_nan() } else { set <= 0.0 };
+    let chosen = if unset { parameter } else { set };
+    if chosen > 0.0 {
+        chosen
+    } else {
+        f64::INFINITY
+    }
+}

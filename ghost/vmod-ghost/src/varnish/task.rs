@@ -1,0 +1,111 @@
+//! Memory for the length of a task.
+//!
+//! A client task and the fetch that it starts are two tasks: they share nothing but
+//! `req.backend_hint`, which becomes `bereq.backend`. Values live on the task's workspace;
+//! varnishd has them dropped when the task ends or is rolled back, before it frees the
+//! workspace. Another thread may go on with a task between two calls.
+
+use std::cell::{Ref, RefCell, RefMut};
+use std::ffi::{c_void, CStr};
+use std::marker::PhantomData;
+use std::ptr;
+
+use super::director::held::{Backend, Held, Returned};
+use super::fence::fence;
+use super::identity::Identity;
+use super::sys::{self, Ctx};
+use super::workspace;
+
+/// The key under which a task keeps a `T`.
+pub struct Slot<T> {
+    methods: sys::vmod_priv_methods,
+    _identity: Identity,
+    _of: PhantomData<fn() -> T>,
+}
+
+// SAFETY: varnishd and ghost only read it.
+unsafe impl<T> Sync for Slot<T> {}
+
+impl<T: Task> Slot<T> {
+    /// A slot, with a name for panic dumps.
+    pub const fn new(name: &'static CStr) -> Self {
+        let methods = sys::vmod_priv_methods {
+            magic: sys::VMOD_PRIV_METHODS_MAGIC,
+            type_: name.as_ptr(),
+            fini: Some(forget::<T>),
+        };
+        Self { methods, _identity: Identity::new(), _of: PhantomData }
+    }
+
+    fn key(&'static self) -> *const c_void {
+        ptr::from_ref(self).cast()
+    }
+}
+
+/// Something that ghost remembers for a task.
+pub trait Task: Default + Send + 'static {
+    /// Where a task keeps it, a static.
+    fn slot() -> &'static Slot<Self>;
+}
+
+/// A `T` that a task keeps, and the director that ghost returned in this task.
+#[derive(Default)]
+pub struct Memory<T> {
+    value: RefCell<T>,
+    returned: RefCell<Option<Held>>,
+}
+
+impl<T> Memory<T> {
+    /// Read it.
+    pub fn get(&self) -> Ref<'_, T> {
+        self.value.borrow()
+    }
+
+    /// Change it.
+    pub fn get_mut(&self) -> RefMut<'_, T> {
+        self.value.borrow_mut()
+    }
+
+    /// Return a director to varnishd. The task keeps its owner until it returns another one.
+    pub fn give(&self, held: Held) -> Returned<'_> {
+        Returned::held(held, &self.returned)
+    }
+
+    /// Whether this is the director that ghost returned.
+    pub fn gave(&self, backend: Backend<'_>) -> bool {
+        self.returned.borrow().as_ref().is_some_and(|held| held.is(backend))
+    }
+}
+
+/// The memory of the task of `ctx`, from now on if there was none; None when the workspace
+/// is full.
+pub(super) fn remember<T: Task>(ctx: &sys::vrt_ctx) -> Option<&Memory<T>> {
+    let slot = T::slot();
+    // SAFETY: varnishd passed the context and runs a task with it. The slot's address is its
+    // own, so only this function, for the same T, fills what varnishd keeps under that key.
+    unsafe {
+        let kept = sys::VRT_priv_task(ctx, slot.key()).as_mut()?;
+        if kept.priv_.is_null() {
+            let mut room = workspace::room_for::<Memory<T>>(ctx.ws)?;
+            kept.priv_ = ptr::from_mut(room.as_mut().write(Memory::default())).cast();
+            kept.methods = &raw const slot.methods;
+        }
+        kept.priv_.cast::<Memory<T>>().as_ref()
+    }
+}
+
+/// The memory of the task of `ctx`, if there is any.
+pub(super) fn recall<T: Task>(ctx: &sys::vrt_ctx) -> Option<&Memory<T>> {
+    // SAFETY: as for `remember`.
+    unsafe {
+        let kept = sys::VRT_priv_task_get(ctx, T::slot().key()).as_ref()?;
+        kept.priv_.cast::<Memory<T>>().as_ref()
+    }
+}
+
+unsafe extern "C" fn forget<T: Task>(_: Ctx, memory: *mut c_void) {
+    fence(None, "task", (), || {
+        // SAFETY: varnishd calls this once for what `remember` wrote.
+        unsafe { ptr::drop_in_place(memory.cast::<Memory<T>>()) };
+    });
+}
