@@ -1,5 +1,6 @@
 """Bad input and faults: defined answers, one request at most, the child lives."""
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.varnish.ghost import ROOT, Config, GhostHarness, backend, prefix, route, to
+from support.varnish.ghost import CACHE_EVERYTHING, ROOT, Config, GhostHarness, backend, prefix, route, to
 from support.waiting import until
 from varnish_gateway.ir import wire
 
@@ -89,68 +90,70 @@ def test_too_many_headers_fail_one_request(tea):
 
 # -- panics ----------------------------------------------------------------------------
 
+needs_panicking = pytest.mark.skipif(not PANICKING.exists(), reason="needs a build with the feature test-panic")
 
-@pytest.mark.skipif(not PANICKING.exists(), reason="needs a build with the feature test-panic")
-@pytest.mark.parametrize(
-    ("entry", "statuses"),
-    [
-        ("recv", {500, 503}),
-        ("changed", {500, 503}),
-        ("websocket", {500, 503}),
-        ("admin", {500, 503}),
-        ("rule", {500, 503}),
-        ("fetch", {503}),
-        ("response", {503}),
-        ("deliver", {500, 503}),
-        ("gethdrs", {503}),
-        ("finish", {200}),
-        ("healthy", {200}),
-        ("task", {200}),
-        ("destroy", {200}),
-    ],
-)
-def test_a_panic_is_one_failed_request(tea, entry, statuses):
-    config = Config([route("any", to(backend("tea")))], {"tea": [tea]})
+
+@contextlib.contextmanager
+def panicking_in(entry: str, config: Config) -> Iterator[GhostHarness]:
+    """Run varnishd with a ghost that panics in this entry point; it did so, and the child survived."""
     with GhostHarness(config, vmod=PANICKING, environment={"GHOST_TEST_PANIC": entry}) as ghost:
         child = ghost.child
-        assert {ghost.get().status for _ in range(3)} <= statuses
+        yield ghost
+        until(lambda: f"the test makes {entry} panic" in ghost.output, "varnishd's log has the panic")
         assert ghost.child == child
         assert "Panic" not in ghost.output
 
 
-@pytest.mark.skipif(not PANICKING.exists(), reason="needs a build with the feature test-panic")
+@needs_panicking
+@pytest.mark.parametrize("entry", ["recv", "changed", "websocket", "admin", "rule", "fetch", "response", "deliver"])
+def test_panic_in_vcl_function_fails_one_request(tea, entry):
+    config = Config([route("any", to(backend("tea")))], {"tea": [tea]})
+    with panicking_in(entry, config) as ghost:
+        ghost.load_vcl(CACHE_EVERYTHING if entry == "rule" else "")
+        assert {ghost.get().status for _ in range(3)} <= {500, 503}
+        assert f"ghost: {entry}: panic: the test makes {entry} panic" in ghost.log
+
+
+@needs_panicking
+@pytest.mark.parametrize(("entry", "status"), [("gethdrs", 503), ("finish", 200), ("healthy", 200), ("task", 200)])
+def test_panic_in_callback_fails_one_request_at_most(tea, entry, status):
+    config = Config([route("any", to(backend("tea")))], {"tea": [tea]})
+    with panicking_in(entry, config) as ghost:
+        assert [ghost.get().status for _ in range(3)] == [status] * 3
+        ghost.admin("backend.list")
+
+
+@needs_panicking
+def test_panic_while_director_is_destroyed_fails_no_request(tea):
+    with panicking_in("destroy", Config([route("any", to(backend("tea")))], {"tea": [tea]})) as ghost:
+        assert ghost.get().status == 200
+        ghost.reload(Config())
+        assert ghost.get().status == 404
+
+
+@needs_panicking
 @pytest.mark.parametrize("entry", ["answer", "pull", "finish-answer"])
-def test_a_panic_in_an_answer_is_one_failed_request(entry):
-    with GhostHarness(Config(), vmod=PANICKING, environment={"GHOST_TEST_PANIC": entry}) as ghost:
-        child = ghost.child
+def test_panic_in_synthetic_response_fails_one_request_at_most(entry):
+    with panicking_in(entry, Config()) as ghost:
         raw = ghost.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert re.match(rb"HTTP/1.1 (404|503) ", raw)
-        assert ghost.child == child
 
 
-@pytest.mark.skipif(not PANICKING.exists(), reason="needs a build with the feature test-panic")
-def test_a_panic_while_a_body_is_watched_is_one_failed_request(tea):
+@needs_panicking
+def test_panic_while_body_has_a_deadline_fails_one_request(tea):
     rule = to(backend("tea"), timeouts=wire.Timeouts(request=60_000))
-    with GhostHarness(
-        Config([route("any", rule)], {"tea": [tea]}), vmod=PANICKING, environment={"GHOST_TEST_PANIC": "in-time"}
-    ) as ghost:
-        child = ghost.child
+    with panicking_in("in-time", Config([route("any", rule)], {"tea": [tea]})) as ghost:
         raw = ghost.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert raw == b"" or b"target" not in raw
-        assert ghost.child == child
-        assert "Panic" not in ghost.output
 
 
-@pytest.mark.skipif(not PANICKING.exists(), reason="needs a build with the feature test-panic")
+@needs_panicking
 @pytest.mark.parametrize(("entry", "status"), [("finish", 200), ("gethdrs-late", 503)])
-def test_an_endpoint_may_go_after_a_panic(tea, coffee, entry, status):
-    """A connection that was never finished would bring the child down with its endpoint."""
+def test_endpoint_can_be_removed_after_a_panic(tea, coffee, entry, status):
+    """An unfinished connection would take the child down with its endpoint."""
     routes = [route("any", to(backend("tea")))]
-    with GhostHarness(Config(routes, {"tea": [tea]}), vmod=PANICKING, environment={"GHOST_TEST_PANIC": entry}) as ghost:
-        child = ghost.child
+    with panicking_in(entry, Config(routes, {"tea": [tea]})) as ghost:
         assert [ghost.get().status for _ in range(3)] == [status] * 3
         ghost.reload(Config(routes, {"tea": [coffee]}))
-        until(lambda: f":{tea.port}" not in ghost.admin("backend.list", "-p"), "the endpoint is gone")
+        until(lambda: f":{tea.port}" not in ghost.admin("backend.list", "-p"), "varnishd removed the endpoint")
         assert ghost.get().status == status
-        assert ghost.child == child
-        assert "Panic" not in ghost.output

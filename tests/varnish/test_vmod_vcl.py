@@ -6,7 +6,6 @@ import pytest
 
 from support.varnish.ghost import (
     CACHE_EVERYTHING,
-    PREAMBLE,
     Config,
     GhostHarness,
     VarnishError,
@@ -15,6 +14,7 @@ from support.varnish.ghost import (
     route,
     to,
 )
+from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import wire
 
 CANARY = wire.Match(headers=(wire.ValueMatch(name="x-canary", value="1"),))
@@ -164,7 +164,7 @@ def test_a_call_in_the_wrong_place_fails_the_request_alone(ghost, subroutine, ca
 
 
 def test_init_is_needed_once(ghost):
-    without = PREAMBLE.replace("sub vcl_init { ghost.init(); }", "")
+    without = main_vcl().replace("ghost.init();", "")
     with pytest.raises(VarnishError, match=r"vcl_init does not call ghost\.init"):
         ghost.load_vcl(whole=without)
     with pytest.raises(VarnishError, match="called twice"):

@@ -30,33 +30,13 @@ from support.http.client import Answer, Client
 from support.http.origins import Origin
 from support.waiting import until
 from varnish_gateway.emit.routing import shard_of
-from varnish_gateway.ir import wire
+from varnish_gateway.emit.vcl import main_vcl
+from varnish_gateway.ir import UserVcl, wire
 
 ROOT = Path(__file__).parents[3]
 VMOD = Path(os.environ.get("GHOST_VMOD", ROOT / "build" / "libvmod_ghost.so"))
 ADMIN = "ghost-reload"
 
-PREAMBLE = """vcl 4.1;
-import ghost;
-backend ghost_none none;
-sub vcl_init { ghost.init(); }
-sub vcl_recv {
-    set req.backend_hint = ghost.recv();
-    if (ghost.admin()) { return (pass); }
-}
-sub vcl_hash { hash_data(ghost.rule()); }
-sub vcl_backend_fetch { set bereq.backend = ghost.fetch(bereq.backend); }
-sub vcl_backend_response { ghost.response(); }
-sub vcl_deliver { ghost.deliver(); }
-sub vcl_pipe { set bereq.backend = ghost.fetch(bereq.backend); }
-"""
-POSTAMBLE = """
-sub vcl_recv {
-    if (ghost.changed()) { set req.backend_hint = ghost.recv(); }
-    if (ghost.websocket()) { return (pipe); }
-    return (pass);
-}
-"""
 CACHE_EVERYTHING = "sub vcl_recv { return (hash); }\n"
 
 
@@ -242,11 +222,11 @@ class GhostHarness:
         return done.stdout
 
     def load_vcl(self, user_vcl: str = "", *, whole: str | None = None) -> str:
-        """Load a VCL, use it and return its name."""
+        """Load the VCL that ships, with user VCL in it or a ``whole`` other one; use it and return its name."""
         self._loaded += 1
         name = f"vcl{self._loaded}"
         path = self.directory / f"{name}.vcl"
-        path.write_text(whole if whole is not None else PREAMBLE + user_vcl + POSTAMBLE)
+        path.write_text(whole if whole is not None else main_vcl(UserVcl(source="the test", text=user_vcl)))
         self.admin("vcl.load", name, str(path))
         self.admin("vcl.use", name)
         if self._loaded == 1:
