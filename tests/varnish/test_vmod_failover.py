@@ -13,6 +13,7 @@ import pytest
 
 from support.http.origins import Origin
 from support.varnish.ghost import Config, GhostHarness, backend, refusing_endpoint, route, to
+from support.waiting import until
 from varnish_gateway.ir import wire
 
 
@@ -187,6 +188,10 @@ def test_bytes_are_charged_to_the_endpoint_that_served(serve, origins):
     with ghost.client() as client:
         for _ in range(20):
             client.get(headers=[("X-Long", "x" * 1000)])
-    sent = re.findall(r"BereqAcct\s+(\d+)", ghost.log)
-    assert sent
-    assert all(1000 < int(count) < 1500 for count in sent[-20:])
+
+    def charged() -> bool:
+        sent = re.findall(r"BereqAcct\s+(\d+)", ghost.log)
+        return bool(sent) and all(1000 < int(count) < 1500 for count in sent[-20:])
+
+    # varnishd logs a fetch only after the client has its response.
+    until(charged, "each fetch is charged for one request")
