@@ -7,14 +7,11 @@ import re
 from collections import Counter, defaultdict
 from statistics import median
 
-import pytest
-
 from support.source_tree import ROOT, files, functions, public_classes, repeated_passages
 
 MODULES_PER_FOLDER = 15
 LARGE_FOLDERS: dict[str, str] = {
     "src/varnish_gateway/translate/gateway": "one module per rule of Gateways and listeners, by its Gateway API name",
-    "ghost/vmod-ghost/src": "being split into varnish/, config/, request/ and fetch/",
 }
 SOURCES = {".py": ("src", "tools", "tests/support"), ".rs": ("ghost",)}
 
@@ -31,7 +28,6 @@ SAME_SIGNATURE = "the simulated client has the signature of the real one"
 PASSAGES_IN = (("src", ".py"), ("tests", ".py"), ("tools", ".py"), ("bench", ".py"), ("ghost", ".rs"))
 REPEATED_PASSAGES: dict[tuple[str, str], str] = {
     ("src/varnish_gateway/kube/client.py", "tests/support/simulation/client.py"): SAME_SIGNATURE,
-    ("ghost/vmod-ghost/src/drain.rs", "ghost/vmod-ghost/src/synthetic.rs"): "until the VMOD has its folder varnish/",
 }
 
 
@@ -69,7 +65,6 @@ def test_half_of_the_files_and_functions_are_small():
     assert median(lengths) <= 7
 
 
-@pytest.mark.skip(reason="until the VMOD has its folder varnish/")
 def test_unsafe_code_is_behind_the_safe_api_of_varnish():
     unsafe = {
         str(path)
