@@ -14,8 +14,6 @@ from support.http.client import Answer
 from support.http.origins import Origin
 from support.varnish.ghost import (
     CACHE_EVERYTHING,
-    POSTAMBLE,
-    PREAMBLE,
     Config,
     GhostHarness,
     VarnishError,
@@ -27,6 +25,7 @@ from support.varnish.ghost import (
     to,
 )
 from support.waiting import until
+from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import wire
 
 RELOADS = int(os.environ.get("GHOST_RELOADS", "100"))
@@ -212,7 +211,7 @@ def test_one_request_brings_an_older_vcl_up_to_date_and_the_others_go_on(tea):
     with GhostHarness(many_routes(1, "tea", tea), parameters=workers) as ghost:
         ghost.configure(many_routes(3000, "tea", tea))
         path = ghost.directory / "newer.vcl"
-        path.write_text(PREAMBLE + POSTAMBLE)
+        path.write_text(main_vcl())
         with load(ghost, "/0", threads=16) as results:
             until(lambda: len(results) > 100, "varnishd is busy")
             with counted(ghost.child) as threads:
