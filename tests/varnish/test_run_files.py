@@ -128,7 +128,7 @@ async def test_invalid_file_keeps_the_last_good_until_corrected(run, cafe, conf)
 async def test_start_with_invalid_files_serves_after_correction(run, cafe, conf):
     (conf / "gateway.yaml").write_text(gateway(cafe).replace("protocol", "protocoll"))
     vgw_run = await run()
-    await vgw_run.says("there is no Gateway to serve yet")
+    await vgw_run.says("found no Gateway to serve")
     assert vgw_run.process.returncode is None
     (conf / "gateway.yaml").write_text(gateway(cafe))
     await serves(cafe, "tea", "the correction")
@@ -168,7 +168,7 @@ async def test_recreated_gateway_serves_again(run, cafe, conf):
     vgw_run = await run()
     await vgw_run.programmed()
     (conf / "gateway.yaml").unlink()
-    await vgw_run.says("is gone")
+    await vgw_run.says("was deleted")
     (conf / "gateway.yaml").write_text(gateway(cafe))
     await vgw_run.says("stopped")
     await serves(cafe, "tea", "another one in its place")

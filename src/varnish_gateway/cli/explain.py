@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from varnish_gateway.ir import wire
-    from varnish_gateway.standalone.explanation import Answer, Seen, Winner
+    from varnish_gateway.standalone.explanation import Answer, ConsideredRule, Winner
 
 _DESCRIPTION = """\
 Explain what happens to a request: the listener, route and rule that match it, why they take
@@ -161,14 +161,14 @@ def _edits(filters: wire.Filters | None) -> Iterator[str]:
         yield f"the {kind} becomes {filters.rewrite.path.value}"
 
 
-def _rule(seen: Seen) -> str:
-    return f"{seen.route}, rule {seen.rule_index}, match {seen.match_index}"
+def _rule(rule: ConsideredRule) -> str:
+    return f"{rule.route}, rule {rule.rule_index}, match {rule.match_index}"
 
 
-def _match(seen: Seen) -> str:
+def _match(rule: ConsideredRule) -> str:
     """Return what the match asks for."""
-    match = seen.match
-    parts = [f"host {seen.hostname}", f"path {match.path.type} {match.path.value}"]
+    match = rule.match
+    parts = [f"host {rule.hostname}", f"path {match.path.type} {match.path.value}"]
     if match.method:
         parts.append(f"method {match.method}")
     parts += [f"header {each.name} {_compared(each)}" for each in match.headers]

@@ -26,7 +26,7 @@ from varnish_gateway import errors
 from varnish_gateway.kube.answers import refusal
 from varnish_gateway.kube.connection import Connection
 from varnish_gateway.kube.credentials import JSON, Credentials
-from varnish_gateway.kube.limits import Backoff, Limits, Turnstile
+from varnish_gateway.kube.limits import Limits, RequestBackoff, Turnstile
 from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.kube.resources import RESOURCES, Resource
 
@@ -231,7 +231,7 @@ class Client:
 
     async def _repeated(self, request: Request) -> bytes:
         """Send until there is an answer to keep, within the bound."""
-        backoff = Backoff()
+        backoff = RequestBackoff()
         attempts = self._limits.attempts
         while True:
             try:
@@ -301,7 +301,7 @@ def _check_type(answer: aiohttp.ClientResponse, content: bytes, accepted: str) -
         raise errors.ApiRefused(f"the answer is {given or 'of no type'}, not {accepted}: {told}", status=answer.status)
 
 
-def _retry_delay(error: errors.KubernetesError, verb: str, backoff: Backoff) -> float | None:
+def _retry_delay(error: errors.KubernetesError, verb: str, backoff: RequestBackoff) -> float | None:
     """Return when to try again, or None for never. A creation that may have happened is not repeated."""
     if isinstance(error, errors.Throttled):
         return max(backoff.next(), min(error.retry_after, _LONGEST_SECONDS))

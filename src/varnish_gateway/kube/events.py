@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from varnish_gateway import errors
 from varnish_gateway.kube.client import Client
-from varnish_gateway.kube.limits import Backoff, Bucket
+from varnish_gateway.kube.limits import Bucket, RequestBackoff
 from varnish_gateway.kube.resources import RESOURCES
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Recorder:
         self._buckets: OrderedDict[Reference, Bucket] = OrderedDict()
         self._waiting: OrderedDict[Same, Entry] = OrderedDict()
         self._wake = asyncio.Event()
-        self._backoff = Backoff()
+        self._backoff = RequestBackoff()
 
     def record(self, about: Reference, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Note that something happened to an object."""

@@ -1,7 +1,7 @@
-"""How much we ask of the API server.
+"""Limits on requests to the API server.
 
-In:   requests that want to begin.
-Out:  when each may: a token bucket for the rate, a number in flight, delays between attempts.
+In:   requests that are ready to start.
+Out:  when each may start: a token bucket for the rate, a limit in flight, delays between attempts.
 """
 
 import asyncio
@@ -10,6 +10,11 @@ import time
 from collections.abc import Callable
 
 from msgspec import Struct
+
+from varnish_gateway.runtime.backoff import Backoff
+
+FIRST_RETRY_SECONDS = 0.05
+LAST_RETRY_SECONDS = 5.0
 
 
 class Limits(Struct, frozen=True):
@@ -37,7 +42,7 @@ class Bucket:
         return max(0.0, due - now)
 
     def allows(self, now: float) -> bool:
-        """Tell whether a token is there now; take it if so."""
+        """Return whether a token is available now; take it if so."""
         if max(self._next, now - self._slack) > now:
             return False
         self.take(now)
@@ -45,14 +50,14 @@ class Bucket:
 
 
 class Turnstile:
-    """Lets requests begin one by one, within the limits."""
+    """Lets requests start within the limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._bucket = Bucket(limits.per_second, limits.burst)
         self._free = asyncio.Semaphore(limits.in_flight)
 
     async def enter(self) -> float:
-        """Wait for our turn; return the seconds that the rate limit took. ``leave`` has to follow."""
+        """Wait until a request may start; return the seconds that the rate limit cost. ``leave`` must follow."""
         delay = self._bucket.take(time.monotonic())
         if delay:
             await asyncio.sleep(delay)
@@ -63,27 +68,24 @@ class Turnstile:
         self._free.release()
 
 
-class Backoff:
-    """Growing delays with jitter; the first retry is at once."""
+class RequestBackoff:
+    """Delays between attempts of a request: the first retry is immediate, because most failures are short."""
 
-    def __init__(self, first: float = 0.05, most: float = 5.0, chance: Callable[[], float] = random.random) -> None:
-        self._first = first
-        self._most = most
-        self._chance = chance
+    def __init__(self, jitter: Callable[[], float] = random.random) -> None:
+        self._later = Backoff(FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, jitter=jitter)
         self.failures = 0
 
     def reset(self) -> None:
+        """Start over: an attempt succeeded."""
         self.failures = 0
+        self._later.reset()
 
     def next(self) -> float:
-        """Return how long to wait before the next attempt."""
+        """Return the seconds to wait before the next attempt."""
         self.failures += 1
-        if self.failures == 1:
-            return 0.0
-        whole = min(self._most, self._first * 2.0 ** min(self.failures - 2, 30))
-        return whole * (0.5 + self._chance() / 2)
+        return self._later.next() if self.failures > 1 else 0.0
 
 
 def spread(seconds: float, share: float) -> float:
-    """Return seconds, more or less by a share of them: not everybody asks at the same moment."""
+    """Return seconds plus or minus a random share, so that clients spread their requests."""
     return seconds * (1 - share + 2 * share * random.random())  # noqa: S311 - no secret

@@ -22,7 +22,7 @@ from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.discovery import served_version
-from varnish_gateway.kube.limits import Backoff, spread
+from varnish_gateway.kube.limits import RequestBackoff, spread
 from varnish_gateway.kube.resources import Resource
 from varnish_gateway.kube.versions import is_newer
 from varnish_gateway.kube.watching import Head, Page, Selection, events, head_of, page_of
@@ -76,7 +76,7 @@ class Reflector(Generic[T]):
         self._told: str | None = None
         self._refusals = 0
         self._lists = 0
-        self._backoff = Backoff()
+        self._backoff = RequestBackoff()
 
     @property
     def resource(self) -> Resource:

@@ -1,10 +1,10 @@
 """Serve files: ``vgw run``.
 
 In:   paths of manifests, watched.
-Out:  a data plane for every Gateway in them, and a log of what is wrong and what serves.
+Out:  a data plane for every Gateway in them; the log reports errors and what serves.
 
-files → objects → translation → one Plane for each Gateway. Each step takes only what
-changed. A file that is wrong changes nothing but the log.
+files → objects → translation → one Plane for each Gateway. Each step processes only what
+changed. An invalid file changes nothing but the log.
 """
 
 import asyncio
@@ -15,10 +15,9 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from varnish_gateway.api import EndpointSlice, Key, ListenerSet, Object
+from varnish_gateway.api import EndpointSlice, Key, Object
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import Delta, GatewayStatus, ListenerSetStatus, Status
-from varnish_gateway.ir.belonging import Belonging
 from varnish_gateway.standalone.files import Files
 from varnish_gateway.standalone.plane import Plane
 from varnish_gateway.standalone.schema import Catalogue
@@ -29,7 +28,7 @@ from varnish_gateway.standalone.watcher import Watcher
 from varnish_gateway.translate import with_parent_programmed, with_programmed
 
 MANY = 20
-"""More good statuses than this at once are counted in the log, not listed."""
+"""More accepted objects than this at once are counted in the log, not listed."""
 
 LONGEST_NAME = 48
 
@@ -47,25 +46,24 @@ class Engine:
         self._translator = file_translator()
         self._slices: dict[Key, EndpointSlice] = {}
         self._statuses: dict[Key, GatewayStatus | ListenerSetStatus] = {}
-        self._belonging = Belonging()
         self._programmed: dict[Key, tuple[bool, str]] = {}
-        self._said: dict[Key, str] = {}
+        self._logged: dict[Key, str] = {}
         self._closing: dict[Key, asyncio.Task[None]] = {}
         self._context = contextvars.copy_context()
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.planes: dict[Key, Plane] = {}
 
     async def serve(self) -> None:
-        """Follow the files until cancelled."""
+        """Apply changes of the files until cancelled."""
         with Watcher(self._paths) as watcher:
-            self.take(watcher.files)
+            self.update(watcher.files)
             if not self.planes:
-                log.warning("there is no Gateway to serve yet; waiting for changes of %s", ", ".join(self._paths))
+                log.warning("found no Gateway to serve; waiting for changes of %s", ", ".join(self._paths))
             while True:
-                self.take(await self._unless_crashed(watcher.changed()))
+                self.update(await self._unless_crashed(watcher.changed()))
 
     async def _unless_crashed(self, changed: Coroutine[None, None, set[str]]) -> set[str]:
-        """Wait for changes; a data plane that ends by a fault of ours ends everything."""
+        """Wait for changes; a bug in the task of a data plane stops the whole process."""
         waiting = asyncio.ensure_future(changed)
         either: set[asyncio.Future[Any]] = {waiting, self._crash}
         try:
@@ -77,7 +75,7 @@ class Engine:
             waiting.cancel()
 
     async def drain(self) -> None:
-        """Wait until nobody is connected any more, but not for long."""
+        """Wait until all connections are closed, for DRAIN_SECONDS at most."""
         await asyncio.gather(*(plane.drain() for plane in self.planes.values()))
 
     async def close(self) -> None:
@@ -88,8 +86,8 @@ class Engine:
             if isinstance(fault, BaseException):
                 raise fault
 
-    def take(self, paths: Iterable[str]) -> None:
-        """Read changed files and hand over what they come to."""
+    def update(self, paths: Iterable[str]) -> None:
+        """Read changed files, translate them and update the data planes."""
         changes = self._files.update(paths)
         for complaint in changes.complaints:
             log.error("%s", complaint)
@@ -97,14 +95,8 @@ class Engine:
             log.warning("%s", complaint)
         if changes.objects:
             delta = self._translator.update(changes.objects)
-            self._note_sets(changes.objects)
-            self._hand_over(delta, self._changed_slices(changes.objects))
-            self._report(delta.statuses)
-
-    def _note_sets(self, objects: Mapping[Key, Object | None]) -> None:
-        for key, obj in objects.items():
-            if key.kind == ListenerSet.kind:
-                self._belonging.put(key, obj.gateway if isinstance(obj, ListenerSet) else None)
+            self._update_planes(delta, self._changed_slices(changes.objects))
+            self._log_statuses(delta.statuses)
 
     def _changed_slices(self, objects: Mapping[Key, Object | None]) -> dict[Key, EndpointSlice | None]:
         changed: dict[Key, EndpointSlice | None] = {}
@@ -118,80 +110,80 @@ class Engine:
                 self._slices.pop(key, None)
         return changed
 
-    def _hand_over(self, delta: Delta, slices: Mapping[Key, EndpointSlice | None]) -> None:
+    def _update_planes(self, delta: Delta, slices: Mapping[Key, EndpointSlice | None]) -> None:
         for key, changed in delta.gateways.items():
             if changed is None:
                 self._remove(key)
             elif key in self.planes:
-                self.planes[key].want(changed, slices)
+                self.planes[key].update(changed, slices)
             else:
                 self.planes[key] = self._start(key)
-                self.planes[key].want(changed, self._slices)
+                self.planes[key].update(changed, self._slices)
         if slices:
             for key in self.planes.keys() - delta.gateways.keys():
-                self.planes[key].want(None, slices)
+                self.planes[key].update(None, slices)
 
     def _start(self, key: Key) -> Plane:
-        plane = Plane(key, self._work_dir / directory_name(key), self._hear, after=self._closing.get(key))
-        plane.task.add_done_callback(self._ended)
+        plane = Plane(key, self._work_dir / directory_name(key), self._on_report, after=self._closing.get(key))
+        plane.task.add_done_callback(self._on_done)
         return plane
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (fault := task.exception()) and not self._crash.done():
             self._crash.set_exception(fault)
 
     def _remove(self, key: Key) -> None:
         if (plane := self.planes.pop(key, None)) is not None:
-            log.info("%s is gone: stopping its data plane", key)
+            log.info("%s was deleted; stopping its data plane", key)
             closing = asyncio.create_task(_drain_and_close(plane, self._closing.get(key)))
             self._closing[key] = closing
             closing.add_done_callback(lambda _: self._forget(key, closing))
-            closing.add_done_callback(self._ended)
+            closing.add_done_callback(self._on_done)
         self._programmed.pop(key, None)
 
     def _forget(self, key: Key, closed: asyncio.Task[None]) -> None:
         if self._closing.get(key) is closed:
             del self._closing[key]
 
-    # -- what is said --------------------------------------------------------------------
+    # -- statuses ------------------------------------------------------------------------
 
-    def _hear(self, key: Key, served: bool, message: str) -> None:
-        """Hear from a data plane; what is said about it then is not part of its own log."""
-        asyncio.get_running_loop().call_soon(self._programme, key, served, message, context=self._context)
+    def _on_report(self, key: Key, served: bool, message: str) -> None:
+        """Handle a data plane's report outside its own logging context."""
+        asyncio.get_running_loop().call_soon(self._set_programmed, key, served, message, context=self._context)
 
-    def _programme(self, key: Key, served: bool, message: str) -> None:
-        """Take in whether a data plane serves what is wanted."""
+    def _set_programmed(self, key: Key, served: bool, message: str) -> None:
+        """Record whether a data plane serves its desired state, and log the statuses that this changes."""
         if key not in self.planes:
             return
         self._programmed[key] = (served, message)
-        concerned = self._belonging.concerned_by(key)
-        self._report({one: self._statuses[one] for one in concerned if one in self._statuses})
+        affected = (key, *self._translator.listener_sets.of(key))
+        self._log_statuses({one: self._statuses[one] for one in affected if one in self._statuses})
 
-    def _report(self, statuses: Mapping[Key, Status | None]) -> None:
-        """Log statuses that say something new."""
-        good: dict[Key, str] = {}
+    def _log_statuses(self, statuses: Mapping[Key, Status | None]) -> None:
+        """Log the statuses that differ from what was logged before."""
+        accepted: dict[Key, str] = {}
         for key, status in statuses.items():
             if status is None:
-                self._said.pop(key, None)
+                self._logged.pop(key, None)
                 self._statuses.pop(key, None)
                 continue
-            known = self._known(key, status)
-            line = describe(key, known)
-            if self._said.get(key) == line:
+            complete = self._with_programmed(key, status)
+            line = describe(key, complete)
+            if self._logged.get(key) == line:
                 continue
-            self._said[key] = line
-            if faults(known):
+            self._logged[key] = line
+            if faults(complete):
                 log.warning("%s", line)
             else:
-                good[key] = line
-        self._report_good(good)
+                accepted[key] = line
+        self._log_accepted(accepted)
 
-    def _known(self, key: Key, status: Status) -> Status:
-        """Return the status with what its data plane told."""
+    def _with_programmed(self, key: Key, status: Status) -> Status:
+        """Return the status with what its data plane reported."""
         if not isinstance(status, GatewayStatus | ListenerSetStatus):
             return status
         self._statuses[key] = status
-        gateway = self._belonging.gateway_of(key)
+        gateway = self._translator.listener_sets.gateway_of(key)
         if gateway not in self._programmed:
             return status
         served, message = self._programmed[gateway]
@@ -200,9 +192,9 @@ class Engine:
         return with_programmed(status, served=served, message=message)
 
     @staticmethod
-    def _report_good(good: Mapping[Key, str]) -> None:
-        kinds = Counter(key.kind for key in good)
-        for key, line in good.items():
+    def _log_accepted(accepted: Mapping[Key, str]) -> None:
+        kinds = Counter(key.kind for key in accepted)
+        for key, line in accepted.items():
             if kinds[key.kind] <= MANY:
                 log.info("%s", line)
         for kind, count in kinds.items():
@@ -211,14 +203,14 @@ class Engine:
 
 
 def directory_name(key: Key) -> str:
-    """Return a name that no other Gateway has, short enough for the Unix sockets inside it."""
-    # Names of namespaces hold no dot, so that this is unambiguous.
+    """Return a name that is unique to the Gateway and short enough for the Unix sockets inside it."""
+    # The name of a namespace has no dot, so this is unambiguous.
     whole = f"{key.namespace}.{key.name}"
     return whole if len(whole) <= LONGEST_NAME else f"{whole[: LONGEST_NAME - 18]}..{content_hash(whole.encode())}"
 
 
 async def _drain_and_close(plane: Plane, former: asyncio.Task[None] | None) -> None:
-    """End a plane; return when the former one of its Gateway has ended too, for they share a directory."""
+    """Close a plane; return when a former one of its Gateway is closed too, because they share a directory."""
     try:
         await plane.drain()
     finally:

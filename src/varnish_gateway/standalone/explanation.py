@@ -1,4 +1,4 @@
-"""Ask the router that serves what it would do with a request.
+"""Explain what the router does with a request.
 
 In:   a translation, and a request: method, URL, headers.
 Out:  an ``Answer`` for each socket that the URL may mean, or ``NotListening``.
@@ -15,13 +15,13 @@ from varnish_gateway import errors
 from varnish_gateway._ghost import Router
 from varnish_gateway.api import Key
 from varnish_gateway.ir import wire
-from varnish_gateway.standalone.translation import Gateway, Translation
+from varnish_gateway.standalone.translation import TranslatedGateway, Translation
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class Seen(msgspec.Struct, kw_only=True, rename="camel"):
-    """A match of a rule that was looked at."""
+class ConsideredRule(msgspec.Struct, kw_only=True, rename="camel"):
+    """A match of a rule that the router considered."""
 
     hostname: str
     route: str
@@ -30,7 +30,7 @@ class Seen(msgspec.Struct, kw_only=True, rename="camel"):
     match: wire.Match
 
 
-class RunnerUp(Seen, kw_only=True, rename="camel"):
+class RunnerUp(ConsideredRule, kw_only=True, rename="camel"):
     reason: str
 
 
@@ -43,7 +43,7 @@ class Share(msgspec.Struct, kw_only=True):
     probability: float
 
 
-class Winner(Seen, kw_only=True, rename="camel"):
+class Winner(ConsideredRule, kw_only=True, rename="camel"):
     rule: wire.Rule
     backends: list[Share]
     location: str | None
@@ -51,7 +51,7 @@ class Winner(Seen, kw_only=True, rename="camel"):
 
 
 class Explanation(msgspec.Struct, kw_only=True, rename="camel"):
-    """What ghost says; see _ghost.pyi."""
+    """The answer of the router; see _ghost.pyi."""
 
     host: str
     target: str
@@ -62,8 +62,8 @@ class Explanation(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 @dataclass(frozen=True)
-class Socket:
-    """Where a request comes in."""
+class ExplainedSocket:
+    """The socket that receives the request."""
 
     gateway: Key
     name: str
@@ -72,7 +72,7 @@ class Socket:
 
 @dataclass(frozen=True)
 class Answer:
-    socket: Socket
+    socket: ExplainedSocket
     explanation: Explanation
 
 
@@ -91,24 +91,24 @@ def explain(translation: Translation, method: str, url: str, headers: Sequence[t
         yield Answer(socket, msgspec.json.decode(answer, type=Explanation))
 
 
-def _router(gateway: Gateway) -> Any:  # noqa: ANN401  # typed in _ghost.pyi
+def _router(gateway: TranslatedGateway) -> Any:  # noqa: ANN401  # typed in _ghost.pyi
     router = Router()
     for shard in gateway.shards:
         router.update(shard)
     return router
 
 
-def _sockets(translation: Translation) -> list[Socket]:
+def _sockets(translation: Translation) -> list[ExplainedSocket]:
     found = {
-        Socket(key, listener.socket, listener.port): None
+        ExplainedSocket(key, listener.socket, listener.port): None
         for key, gateway in sorted(translation.gateways.items())
         for listener in gateway.listeners
     }
     return sorted(found, key=lambda socket: (socket.port, socket.name))
 
 
-def _chosen(url: str, sockets: list[Socket]) -> list[Socket]:
-    """Choose by the URL's port; without one by the scheme's, and where nothing listens there, take every socket."""
+def _chosen(url: str, sockets: list[ExplainedSocket]) -> list[ExplainedSocket]:
+    """Choose by the URL's port; without one by the scheme's, and if nothing listens there, return every socket."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -116,9 +116,9 @@ def _chosen(url: str, sockets: list[Socket]) -> list[Socket]:
         raise errors.BadSettings(f"{url}: {error}") from None
     if not sockets:
         raise NotListening("no listener of any Gateway is served")
-    wanted = port or _DEFAULT_PORTS.get(parts.scheme)
-    there = [socket for socket in sockets if socket.port == wanted]
-    if port is not None and not there:
+    chosen = port or _DEFAULT_PORTS.get(parts.scheme)
+    listening = [socket for socket in sockets if socket.port == chosen]
+    if port is not None and not listening:
         served = ", ".join(f"{socket.port} ({socket.gateway})" for socket in sockets)
         raise NotListening(f"nothing listens on port {port}: the connection is refused; ports served: {served}")
-    return there or sockets
+    return listening or sockets

@@ -1,10 +1,9 @@
 """Translate files once.
 
 In:   paths.
-Out:  everything that they come to: Gateways with listeners, routes and VCL, statuses, and
-      what is wrong with the files.
-What ``vgw translate`` and ``vgw explain`` look at is made here from the same parts that
-``vgw run`` serves.
+Out:  Translation: Gateways with listeners, routes and VCL, the statuses of all objects, and the errors
+      in the files.
+``vgw translate`` and ``vgw explain`` use it. ``vgw run`` serves with the same parts.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.emit.listen import varnish_listen
 from varnish_gateway.emit.routing import Shards
 from varnish_gateway.emit.vcl import main_vcl
-from varnish_gateway.ir import GatewayDelta, Status, UserVcl, UserVclUnavailable, wire
+from varnish_gateway.ir import GatewayDelta, GatewayState, Status, wire
 from varnish_gateway.standalone.files import Files
 from varnish_gateway.standalone.objects import Changes
 from varnish_gateway.standalone.schema import Catalogue
@@ -23,28 +22,28 @@ from varnish_gateway.translate import Translator
 
 
 @dataclass(frozen=True)
-class Gateway:
+class TranslatedGateway:
     """One data plane, as its files describe it."""
 
     listeners: tuple[wire.Listener, ...]
     routes: tuple[wire.Route, ...]
     shards: tuple[bytes, ...]
     listen: str
-    vcl: str | None  # None: the user VCL that belongs into it can't be had
-    tls: tuple[wire.TlsPort, ...] = ()  # which certificates end TLS where; keys stay out of this
+    vcl: str | None  # None: its user VCL is not available
+    tls: tuple[wire.TlsPort, ...] = ()  # certificates by port, without their keys
 
 
 @dataclass(frozen=True)
 class Translation:
-    """What files come to."""
+    """The result for a set of files."""
 
     changes: Changes
-    gateways: dict[Key, Gateway]
+    gateways: dict[Key, TranslatedGateway]
     statuses: dict[Key, Status]
 
 
 def file_translator() -> Translator:
-    """Return a translator for files: every Gateway is ours, on one machine, with no port set aside."""
+    """Return a translator for files: it serves every Gateway, on one machine, and reserves no port."""
     return Translator(assume_class=True, allow_external_name=True, one_machine=True, reserved_ports=frozenset())
 
 
@@ -54,30 +53,20 @@ def translate_files(paths: Sequence[str]) -> Translation:
     files = Files(Catalogue())
     changes = files.update(scan(paths).files)
     delta = file_translator().update(changes.objects)
-    gateways = {}
-    for key, found in delta.gateways.items():
-        if found is None:
-            continue
-        listeners = found.listeners or ()
-        gateways[key] = Gateway(
-            listeners=listeners,
-            routes=tuple(route for _, route in sorted(found.routes.items()) if route is not None),
-            shards=tuple(_shards(listeners, found.routes).values()),
-            listen=varnish_listen(found.placed or ()),
-            vcl=_vcl(found),
-            tls=found.tls.ports if found.tls is not None else (),
-        )
+    gateways = {key: _translated(found) for key, found in delta.gateways.items() if found is not None}
     statuses = {key: status for key, status in delta.statuses.items() if status is not None}
     return Translation(changes, gateways, statuses)
 
 
-def _vcl(found: GatewayDelta) -> str | None:
-    if isinstance(found.user_vcl, UserVclUnavailable):
-        return None
-    return main_vcl(found.user_vcl if isinstance(found.user_vcl, UserVcl) else None)
-
-
-def _shards(listeners: tuple[wire.Listener, ...], routes: dict[Key, wire.Route | None]) -> dict[int, bytes]:
-    shards = Shards()
-    shards.update(listeners=listeners, routes=routes)
-    return shards.all()
+def _translated(delta: GatewayDelta) -> TranslatedGateway:
+    state, shards = GatewayState(), Shards()
+    state.apply(delta)
+    shards.update(listeners=delta.listeners, routes=delta.routes)
+    return TranslatedGateway(
+        listeners=state.listeners,
+        routes=tuple(route for _, route in sorted(state.routes.items())),
+        shards=tuple(shards.all().values()),
+        listen=varnish_listen(state.placed),
+        vcl=main_vcl(state.user_vcl or None) if state.user_vcl_unavailable is None else None,
+        tls=state.tls.ports,
+    )

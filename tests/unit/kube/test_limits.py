@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from varnish_gateway.kube.limits import Backoff, Bucket, Limits, Turnstile, spread
+from varnish_gateway.kube.limits import Bucket, Limits, RequestBackoff, Turnstile, spread
 
 
 def test_a_burst_passes_and_then_the_rate_holds():
@@ -43,14 +43,14 @@ async def test_a_cancelled_wait_takes_no_place():
 
 
 def test_the_first_retry_is_at_once_and_then_delays_grow():
-    backoff = Backoff(chance=lambda: 1.0)
+    backoff = RequestBackoff(jitter=lambda: 1.0)
     assert [round(backoff.next(), 3) for _ in range(10)] == [0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5]
     backoff.reset()
     assert backoff.next() == 0
 
 
 def test_delays_have_jitter():
-    backoff = Backoff(chance=lambda: 0.0)
+    backoff = RequestBackoff(jitter=lambda: 0.0)
     assert [backoff.next(), backoff.next()] == [0, 0.025]
 
 

@@ -16,15 +16,15 @@ CAFE, OTHER = Key("Gateway", "default", "cafe"), Key("Gateway", "default", "othe
 class Recorder:
     """Stands for Plane."""
 
-    def __init__(self, key, work_dir, tell, *, after):
+    def __init__(self, key, work_dir, report, *, after):
         self.after = after
-        self.key, self.work_dir, self.tell = key, work_dir, tell
-        self.wanted: list[tuple[object, object]] = []
+        self.key, self.work_dir, self.report = key, work_dir, report
+        self.updates: list[tuple[object, object]] = []
         self.closed = False
         self.task = asyncio.get_running_loop().create_future()
 
-    def want(self, delta, slices) -> None:
-        self.wanted.append((delta, dict(slices)))
+    def update(self, delta, slices) -> None:
+        self.updates.append((delta, dict(slices)))
 
     async def drain(self) -> None: ...
 
@@ -78,23 +78,23 @@ def endpoints(port: int) -> str:
     )
 
 
-def take(engine: Engine, conf, **files: str | None) -> None:
+def write(engine: Engine, conf, **files: str | None) -> None:
     for name, text in files.items():
         path = conf / f"{name}.yaml"
         path.unlink() if text is None else path.write_text(text)
-    engine.take([str(conf / f"{name}.yaml") for name in files])
+    engine.update([str(conf / f"{name}.yaml") for name in files])
 
 
 async def test_a_plane_for_each_gateway(engine, conf):
-    take(engine, conf, gateway=gateway("cafe", 8080), other=gateway("other", 8081))
+    write(engine, conf, gateway=gateway("cafe", 8080), other=gateway("other", 8081))
     assert engine.planes.keys() == {CAFE, OTHER}
     assert engine.planes[CAFE].work_dir.name == "default.cafe"
-    take(engine, conf, route=route("a"))
-    assert (len(engine.planes[CAFE].wanted), len(engine.planes[OTHER].wanted)) == (2, 1), "only what changed"
+    write(engine, conf, route=route("a"))
+    assert (len(engine.planes[CAFE].updates), len(engine.planes[OTHER].updates)) == (2, 1), "only what changed"
     other = engine.planes[OTHER]
-    take(engine, conf, other=None)
+    write(engine, conf, other=None)
     assert engine.planes.keys() == {CAFE}
-    take(engine, conf, other=gateway("other", 8081))
+    write(engine, conf, other=gateway("other", 8081))
     assert engine.planes[OTHER].after is not None, "one of the same name waits for the first one's end"
     await engine.close()
     assert other.closed
@@ -104,11 +104,11 @@ async def test_a_plane_for_each_gateway(engine, conf):
 async def test_one_that_comes_and_goes_again_waits_for_the_first_ones_end(engine, conf, caplog):
     """Else two data planes are in one directory, and end each other's varnishd."""
     drained = asyncio.Event()
-    take(engine, conf, gateway=gateway("cafe", 8080))
+    write(engine, conf, gateway=gateway("cafe", 8080))
     first = engine.planes[CAFE]
     first.drain = drained.wait
     for text in (None, gateway("cafe", 8080), None, gateway("cafe", 8080)):
-        take(engine, conf, gateway=text)
+        write(engine, conf, gateway=text)
         await asyncio.sleep(0.01)
     third = engine.planes[CAFE]
     assert not first.closed
@@ -123,32 +123,32 @@ async def test_one_that_comes_and_goes_again_waits_for_the_first_ones_end(engine
 
 async def test_endpoints_reach_every_plane(engine, conf):
     slice_key = Key("EndpointSlice", "default", "tea")
-    take(engine, conf, gateway=gateway("cafe", 8080), tea=endpoints(9000))
-    assert engine.planes[CAFE].wanted[0][1][slice_key].ports[0].port == 9000
-    take(engine, conf, tea=endpoints(9001))
-    delta, slices = engine.planes[CAFE].wanted[1]
+    write(engine, conf, gateway=gateway("cafe", 8080), tea=endpoints(9000))
+    assert engine.planes[CAFE].updates[0][1][slice_key].ports[0].port == 9000
+    write(engine, conf, tea=endpoints(9001))
+    delta, slices = engine.planes[CAFE].updates[1]
     assert delta is None
     assert slices[slice_key].ports[0].port == 9001
-    take(engine, conf, other=gateway("other", 8081))
-    assert engine.planes[OTHER].wanted[0][1][slice_key].ports[0].port == 9001, "what was there before it"
-    take(engine, conf, tea=None)
-    assert engine.planes[CAFE].wanted[-1][1] == {slice_key: None}
-    take(engine, conf, third=gateway("third", 8082))
-    assert engine.planes[CAFE._replace(name="third")].wanted[0][1] == {}
+    write(engine, conf, other=gateway("other", 8081))
+    assert engine.planes[OTHER].updates[0][1][slice_key].ports[0].port == 9001, "what was there before it"
+    write(engine, conf, tea=None)
+    assert engine.planes[CAFE].updates[-1][1] == {slice_key: None}
+    write(engine, conf, third=gateway("third", 8082))
+    assert engine.planes[CAFE._replace(name="third")].updates[0][1] == {}
 
 
 async def test_statuses_are_said_when_they_change(engine, conf, caplog):
     caplog.set_level(logging.INFO)
-    take(engine, conf, gateway=gateway("cafe", 8080), route=route("a"))
+    write(engine, conf, gateway=gateway("cafe", 8080), route=route("a"))
     assert "HTTPRoute default/a: Accepted, ResolvedRefs" in caplog.messages
     caplog.clear()
-    take(engine, conf, route=route("a") + "# a comment\n")
-    take(engine, conf, route=route("a").replace("rules: [{}]", "rules: [{}, {}]"))
+    write(engine, conf, route=route("a") + "# a comment\n")
+    write(engine, conf, route=route("a").replace("rules: [{}]", "rules: [{}, {}]"))
     assert caplog.messages == [], "another generation of the same verdict is no news"
-    engine.planes[CAFE].tell(CAFE, False, "port 8080 is in use")
+    engine.planes[CAFE].report(CAFE, False, "port 8080 is in use")
     await asyncio.sleep(0)
     assert caplog.messages[-1].startswith("Gateway default/cafe: not Programmed (Pending): port 8080 is in use")
-    engine.planes[CAFE].tell(CAFE, True, "")
+    engine.planes[CAFE].report(CAFE, True, "")
     await asyncio.sleep(0)
     assert caplog.messages[-1].startswith("Gateway default/cafe: Accepted, Programmed, ResolvedRefs")
 
@@ -156,28 +156,31 @@ async def test_statuses_are_said_when_they_change(engine, conf, caplog):
 async def test_a_listener_set_is_programmed_with_its_gateway(engine, conf, caplog):
     caplog.set_level(logging.INFO)
     allowing = gateway("cafe", 8080).replace("spec: {", "spec: {allowedListeners: {namespaces: {from: Same}}, ")
-    take(engine, conf, gateway=allowing, sets=listener_set("more", "cafe"))
+    write(engine, conf, gateway=allowing, sets=listener_set("more", "cafe"))
     for served, said in ((False, "not Programmed (ParentNotProgrammed): no"), (True, "Accepted, Programmed")):
-        engine.planes[CAFE].tell(CAFE, served, "" if served else "no")
+        engine.planes[CAFE].report(CAFE, served, "" if served else "no")
         await asyncio.sleep(0)
         assert any(line.startswith(f"ListenerSet default/more: {said}") for line in caplog.messages)
-    take(engine, conf, sets=listener_set("other", "cafe"))
+    write(engine, conf, sets=listener_set("other", "cafe"))
     assert any(line.startswith("ListenerSet default/other: Accepted, Programmed") for line in caplog.messages)
-    assert engine._belonging.concerned_by(CAFE) == [CAFE, Key("ListenerSet", "default", "other")]
+    caplog.clear()
+    engine.planes[CAFE].report(CAFE, False, "no")
+    await asyncio.sleep(0)
+    assert [line.partition(":")[0] for line in caplog.messages] == ["Gateway default/cafe", "ListenerSet default/other"]
 
 
 async def test_many_good_statuses_are_counted(engine, conf, caplog):
     caplog.set_level(logging.INFO)
     names = [f"r{number}" for number in range(MANY + 1)]
-    take(engine, conf, gateway=gateway("cafe", 8080), routes="---\n".join(map(route, names)))
+    write(engine, conf, gateway=gateway("cafe", 8080), routes="---\n".join(map(route, names)))
     assert f"{MANY + 1} objects of the kind HTTPRoute are accepted" in caplog.messages
     assert not any(message.startswith("HTTPRoute ") for message in caplog.messages)
 
 
 async def test_a_bad_file_changes_nothing_but_the_log(engine, conf, caplog):
-    take(engine, conf, gateway=gateway("cafe", 8080))
-    take(engine, conf, gateway="{")
-    assert len(engine.planes[CAFE].wanted) == 1
+    write(engine, conf, gateway=gateway("cafe", 8080))
+    write(engine, conf, gateway="{")
+    assert len(engine.planes[CAFE].updates) == 1
     assert caplog.messages[-1].startswith(f"{conf}/gateway.yaml:1: ")
 
 
@@ -187,7 +190,7 @@ async def test_changes_are_followed(engine, conf):
         while not engine.planes:
             await asyncio.sleep(0.001)
         (conf / "route.yaml").write_text(route("a"))
-        while len(engine.planes[CAFE].wanted) < 2:
+        while len(engine.planes[CAFE].updates) < 2:
             await asyncio.sleep(0.001)
     serving.cancel()
 

@@ -83,7 +83,7 @@ def changes() -> list[Change]:
 
 
 async def test_everything_comes_with_the_start_and_then_only_what_changed(plane):
-    plane.want(first(), {SLICE: None})
+    plane.update(first(), {SLICE: None})
     await until_async(lambda: plane.told == [(True, "")])
     assert Recorder.log[0] == ("start", (), "default/cafe")
     (whole,) = changes()
@@ -91,10 +91,10 @@ async def test_everything_comes_with_the_start_and_then_only_what_changed(plane)
     assert whole.vcl.startswith("vcl 4.1;")
     assert [socket.name for socket in whole.sockets.plain] == ["ghost-reload", "http-80"]
 
-    plane.want(GatewayDelta(routes={KEY: None}), {})
+    plane.update(GatewayDelta(routes={KEY: None}), {})
     await until_async(lambda: len(plane.told) == 2)
     assert list(changes()[1].routing) == [0]
-    plane.want(None, {SLICE: None})
+    plane.update(None, {SLICE: None})
     await until_async(lambda: len(plane.told) == 3)
     assert (changes()[2].routing, changes()[2].slices) == ({}, {SLICE: None})
 
@@ -106,26 +106,26 @@ async def test_sockets_and_tls_are_handed_over_when_they_change(plane):
     deltas = [first(tls=Tls()), GatewayDelta(routes={KEY: None}), GatewayDelta(tls=tls), GatewayDelta(tls=tls)]
     deltas.append(GatewayDelta(placed=(LISTENER, secure)))
     for number, delta in enumerate(deltas, 1):
-        plane.want(delta, {})
+        plane.update(delta, {})
         await until_async(lambda: len(plane.told) == number)  # noqa: B023
     assert [change.tls for change in changes()] == [Tls(), None, tls, None, None]
     assert [change.sockets is not None for change in changes()] == [True, False, False, False, True]
-    plane.want(GatewayDelta(placed=()), {})
+    plane.update(GatewayDelta(placed=()), {})
     await until_async(lambda: Recorder.log[-1] == "stop")
-    plane.want(GatewayDelta(placed=(LISTENER,)), {})
+    plane.update(GatewayDelta(placed=(LISTENER,)), {})
     await until_async(lambda: len(changes()) == 6)
     assert (changes()[5].tls, changes()[5].sockets is not None) == (tls, True), "a new data plane gets everything"
 
 
 async def test_what_stands_against_it_is_told(plane):
     Recorder.outcome = Outcome((errors.VclRejected("no such function"),))
-    plane.want(first(user_vcl=UserVcl("x", "nonsense")), {})
+    plane.update(first(user_vcl=UserVcl("x", "nonsense")), {})
     await until_async(lambda: plane.told == [(False, "no such function")])
 
 
 async def test_a_start_that_fails_is_tried_again_with_everything(plane):
     Recorder.start_fails = 2
-    plane.want(first(), {})
+    plane.update(first(), {})
     await until_async(lambda: plane.told[-1:] == [(True, "")])
     assert plane.told[:2] == [(False, "port 80 is in use; it is tried again")] * 2
     assert list(changes()[0].routing) == [0]
@@ -134,7 +134,7 @@ async def test_a_start_that_fails_is_tried_again_with_everything(plane):
 async def test_a_plane_waits_for_the_one_before_it(tmp_path):
     draining = asyncio.create_task(asyncio.Event().wait())
     plane = Plane(KEY, tmp_path, lambda *_: None, after=draining)
-    plane.want(first(), {})
+    plane.update(first(), {})
     await asyncio.sleep(0.01)
     assert Recorder.log == []
     draining.cancel()
@@ -143,37 +143,37 @@ async def test_a_plane_waits_for_the_one_before_it(tmp_path):
 
 
 async def test_other_arguments_are_handed_over_to_the_data_plane_that_runs(plane):
-    plane.want(first(), {})
+    plane.update(first(), {})
     await until_async(changes)
-    plane.want(GatewayDelta(parameters=Parameters(varnishd_extra_args=("-p", "thread_pools=1"))), {})
+    plane.update(GatewayDelta(parameters=Parameters(varnishd_extra_args=("-p", "thread_pools=1"))), {})
     await until_async(lambda: len(changes()) == 2)
     assert changes()[1].extra_args == ("-p", "thread_pools=1")
     assert "stop" not in Recorder.log
 
 
 async def test_without_listeners_nothing_runs(plane):
-    plane.want(first(), {})
+    plane.update(first(), {})
     await until_async(changes)
-    plane.want(GatewayDelta(placed=()), {})
+    plane.update(GatewayDelta(placed=()), {})
     await until_async(lambda: Recorder.log[-1] == "stop")
-    plane.want(GatewayDelta(placed=(LISTENER,)), {})
+    plane.update(GatewayDelta(placed=(LISTENER,)), {})
     await until_async(lambda: len(changes()) == 2)
 
 
 async def test_user_vcl_that_is_not_there_yet_is_waited_for(plane):
     missing = UserVclUnavailable("ConfigMap a", "does not exist")
-    plane.want(first(user_vcl=missing), {})
+    plane.update(first(user_vcl=missing), {})
     await until_async(lambda: plane.told == [(False, "the user VCL is not available")])
     assert Recorder.log == []
-    plane.want(GatewayDelta(user_vcl=UserVcl("ConfigMap a", "# mine")), {})
+    plane.update(GatewayDelta(user_vcl=UserVcl("ConfigMap a", "# mine")), {})
     await until_async(changes)
-    plane.want(GatewayDelta(user_vcl=missing), {})
+    plane.update(GatewayDelta(user_vcl=missing), {})
     await until_async(lambda: len(changes()) == 2)
     assert "# mine" in changes()[1].vcl, "the last good one stays"
 
 
 async def test_what_gets_well_by_itself_is_told(plane):
-    plane.want(first(), {})
+    plane.update(first(), {})
     await until_async(changes)
     data_plane = plane._data_plane
     data_plane.served.ready, data_plane.served.reason = False, "varnishd does not run"
@@ -192,7 +192,7 @@ async def test_a_close_that_is_cancelled_ends_so(plane):
 
 
 async def test_a_close_completes_a_stop_that_it_interrupts(plane, monkeypatch):
-    plane.want(first(), {})
+    plane.update(first(), {})
     await until_async(changes)
     stops = []
 
@@ -202,7 +202,7 @@ async def test_a_close_completes_a_stop_that_it_interrupts(plane, monkeypatch):
         stops.append("done")
 
     monkeypatch.setattr(plane._data_plane, "stop", stop)
-    plane.want(GatewayDelta(placed=()), {})
+    plane.update(GatewayDelta(placed=()), {})
     await until_async(lambda: stops)
     await plane.close()
     assert stops == ["begun", "begun", "done"]

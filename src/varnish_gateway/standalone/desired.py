@@ -1,0 +1,83 @@
+"""The desired state of one Gateway's data plane, and which part of it the data plane lacks.
+
+In:   deltas of the Gateway's translation, and EndpointSlices.
+Out:  ``change`` returns everything that the data plane does not have yet.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from msgspec import UNSET
+
+from varnish_gateway.api import EndpointSlice, Key
+from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.process.sockets import Sockets, parse_listen
+from varnish_gateway.emit.listen import varnish_listen
+from varnish_gateway.emit.routing import Shards
+from varnish_gateway.emit.vcl import main_vcl
+from varnish_gateway.ir import GatewayDelta, GatewayState, Tls, UserVclUnavailable
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class DesiredPlane:
+    """``vcl`` is None until the user VCL is available for the first time."""
+
+    state: GatewayState = field(default_factory=GatewayState)
+    vcl: str | None = None
+    slices: dict[Key, EndpointSlice] = field(default_factory=dict)
+    _shards: Shards = field(default_factory=Shards)
+    _new_shards: dict[int, bytes | None] = field(default_factory=dict)
+    _new_slices: dict[Key, EndpointSlice | None] = field(default_factory=dict)
+    _applied_sockets: Sockets | None = None
+    _applied_tls: Tls | None = None
+
+    @property
+    def has_listeners(self) -> bool:
+        return bool(self.state.placed)
+
+    @property
+    def extra_args(self) -> tuple[str, ...]:
+        parameters = self.state.parameters
+        return parameters.varnishd_extra_args if parameters is not None else ()
+
+    @property
+    def sockets(self) -> Sockets:
+        return parse_listen(varnish_listen(self.state.placed, reload_port=0))
+
+    def update(self, delta: GatewayDelta) -> None:
+        self.state.apply(delta)
+        if isinstance(delta.user_vcl, UserVclUnavailable):
+            effect = "the previous one keeps serving" if self.vcl else "nothing is served until it is available"
+            log.error("user VCL is not available, %s: %s", effect, delta.user_vcl.reason)
+        elif delta.user_vcl is not UNSET:
+            self.vcl = main_vcl(delta.user_vcl)
+        self._new_shards |= self._shards.update(listeners=delta.listeners, routes=delta.routes)
+
+    def update_slices(self, slices: Mapping[Key, EndpointSlice | None]) -> None:
+        self._new_slices |= slices
+        for key, endpoint_slice in slices.items():
+            if endpoint_slice is None:
+                self.slices.pop(key, None)
+            else:
+                self.slices[key] = endpoint_slice
+
+    def change(self, *, whole: bool) -> Change:
+        """Return what was not returned before, or everything for a new data plane.
+
+        Unchanged sockets and TLS are left out, because applying them waits for HAProxy.
+        """
+        sockets, tls = self.sockets, self.state.tls
+        change = Change(
+            vcl=self.vcl,
+            sockets=sockets if whole or sockets != self._applied_sockets else None,
+            extra_args=self.extra_args,
+            tls=tls if whole or tls != self._applied_tls else None,
+            routing=self._shards.all() if whole else self._new_shards,
+            slices=self.slices.copy() if whole else self._new_slices,
+        )
+        self._new_shards, self._new_slices = {}, {}
+        self._applied_sockets, self._applied_tls = sockets, tls
+        return change
