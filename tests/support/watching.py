@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from varnish_gateway.standalone.watcher import Watcher
+from varnish_gateway.standalone.files.watcher import Watcher
 
 TIMEOUT = 5.0
 

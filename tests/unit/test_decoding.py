@@ -32,25 +32,25 @@ def test_every_kind_decodes_to_its_type(version: str, kind: str):
     ],
     ids=str,
 )
-def test_other_kinds_are_unknown(document: dict):
+def test_foreign_kind_is_unknown(document: dict):
     with pytest.raises(errors.UnknownKind, match="does not read the kind"):
         decode(document)
 
 
-def test_a_wrong_type_names_object_and_field():
+def test_wrong_type_names_object_and_field():
     with pytest.raises(errors.BadDocument, match=r"Service web: .*ports\[0\]\.port"):
         decode(document("Service", "web", group="", spec={"ports": [{"port": "eighty"}]}))
 
 
-def test_bad_metadata_is_a_bad_document():
+def test_invalid_metadata_is_a_bad_document():
     with pytest.raises(errors.BadDocument, match="Service"):
         decode({"apiVersion": "v1", "kind": "Service", "metadata": "web"})
 
 
-def test_fields_that_we_do_not_read_are_ignored():
+def test_unread_fields_are_ignored():
     assert decode(document("Service", "web", group="", spec={"sessionAffinity": "None"}, status={}))
 
 
-def test_a_time_that_yaml_has_parsed_is_taken():
+def test_time_parsed_by_yaml_is_accepted():
     text = "{apiVersion: v1, kind: Namespace, metadata: {name: a, creationTimestamp: 1970-01-01T00:01:00Z}}"
     assert decode(yaml.safe_load(text)).created == 60

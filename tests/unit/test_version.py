@@ -11,7 +11,7 @@ from varnish_gateway import version
 CHECKOUT = Path(__file__).parents[2]
 
 
-def test_a_checkout_names_its_own():
+def test_checkout_names_its_own_version():
     assert version._version() == (CHECKOUT / ".version").read_text().strip()
 
 
@@ -22,13 +22,13 @@ def elsewhere(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_an_installation_names_what_was_installed(monkeypatch):
+def test_installation_names_its_installed_version(monkeypatch):
     monkeypatch.setattr(metadata, "version", lambda name: {"varnish-gateway": "1.2.3"}[name])
     assert version._version() == "v1.2.3"
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_neither_is_said(monkeypatch):
+def test_missing_version_is_unknown(monkeypatch):
     def not_found(name: str) -> str:
         raise PackageNotFoundError(name)
 

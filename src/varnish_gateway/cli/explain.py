@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from varnish_gateway.ir import wire
-    from varnish_gateway.standalone.explanation import Answer, ConsideredRule, Winner
+    from varnish_gateway.standalone.explanation import ConsideredRule, SocketExplanation, Winner
 
 _DESCRIPTION = """\
 Explain what happens to a request: the listener, route and rule that match it, why they take
@@ -66,7 +66,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0 if matched else 1
 
 
-def _lines(answer: Answer, paint: Paint) -> Iterator[str]:
+def _lines(answer: SocketExplanation, paint: Paint) -> Iterator[str]:
     found = answer.explanation
     gateway, port = answer.socket.gateway, answer.socket.port
     yield _row(paint, "Gateway", f"{gateway.namespace}/{gateway.name}, port {port}")

@@ -27,7 +27,7 @@ class Details(Struct, frozen=True, rename="camel"):
     retry_after_seconds: float = 0.0
 
 
-class Status(Struct, frozen=True):
+class ApiStatus(Struct, frozen=True):
     """What the API server answers instead of an object, and sends as ERROR on a watch."""
 
     kind: str = ""
@@ -63,12 +63,12 @@ def refusal(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] | N
     return _ERRORS.get(code, errors.ApiRefused)(status.message, status=code, reason=status.reason)
 
 
-def _status(code: int, body: bytes | msgspec.Raw) -> Status:
+def _status(code: int, body: bytes | msgspec.Raw) -> ApiStatus:
     try:
-        status = msgspec.json.decode(body, type=Status)
+        status = msgspec.json.decode(body, type=ApiStatus)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Status(message=_plain(code, bytes(body)), code=code)
-    return status if status.message else Status(message=_plain(code, bytes(body)), reason=status.reason, code=code)
+        return ApiStatus(message=_plain(code, bytes(body)), code=code)
+    return status if status.message else ApiStatus(message=_plain(code, bytes(body)), reason=status.reason, code=code)
 
 
 def _plain(code: int, body: bytes) -> str:
@@ -82,7 +82,7 @@ def _field_conflict(message: str, causes: list[Cause]) -> errors.FieldConflict:
     return errors.FieldConflict(message, managers=tuple(managers), fields=tuple(fields))
 
 
-def _retry_after(status: Status, headers: Mapping[str, str]) -> float:
+def _retry_after(status: ApiStatus, headers: Mapping[str, str]) -> float:
     try:
         return float(headers.get("Retry-After", "")) or status.details.retry_after_seconds or 1.0
     except ValueError:

@@ -32,7 +32,7 @@ class Head(Struct, gc=False):
     code: int = 0
 
 
-class Event(NamedTuple):
+class WatchEvent(NamedTuple):
     """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK."""
 
     type: str
@@ -60,7 +60,7 @@ head_of = msgspec.json.Decoder(Head).decode
 page_of = msgspec.json.Decoder(Page).decode
 
 
-def events(lines: Iterable[bytes]) -> Iterator[Event]:
+def events(lines: Iterable[bytes]) -> Iterator[WatchEvent]:
     """Yield what the lines say; an ERROR, or what is no event at all, is raised."""
     for line in lines:
         try:
@@ -70,7 +70,7 @@ def events(lines: Iterable[bytes]) -> Iterator[Event]:
             raise errors.ApiRefused(f"the watch sent something that is no event: {error}") from error
         if parsed.type == "ERROR":
             raise refusal(head.code, parsed.object)
-        yield Event(parsed.type, head, parsed.object)
+        yield WatchEvent(parsed.type, head, parsed.object)
 
 
 class Selection(NamedTuple):

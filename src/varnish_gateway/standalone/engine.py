@@ -18,13 +18,13 @@ from typing import Any
 from varnish_gateway.api import EndpointSlice, Key, Object
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import Delta, GatewayStatus, ListenerSetStatus, Status
-from varnish_gateway.standalone.files import Files
+from varnish_gateway.standalone.files.reader import Files
+from varnish_gateway.standalone.files.tree import check_roots
+from varnish_gateway.standalone.files.watcher import Watcher
 from varnish_gateway.standalone.plane import Plane
 from varnish_gateway.standalone.schema import Catalogue
 from varnish_gateway.standalone.translation import file_translator
-from varnish_gateway.standalone.tree import check_roots
 from varnish_gateway.standalone.verdicts import describe, faults
-from varnish_gateway.standalone.watcher import Watcher
 from varnish_gateway.translate import with_parent_programmed, with_programmed
 
 MANY = 20

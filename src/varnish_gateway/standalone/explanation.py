@@ -1,7 +1,7 @@
 """Explain what the router does with a request.
 
 In:   a translation, and a request: method, URL, headers.
-Out:  an ``Answer`` for each socket that the URL may mean, or ``NotListening``.
+Out:  an ``SocketExplanation`` for each socket that the URL may mean, or ``NotListening``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -71,7 +71,7 @@ class ExplainedSocket:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SocketExplanation:
     socket: ExplainedSocket
     explanation: Explanation
 
@@ -80,7 +80,9 @@ class NotListening(errors.InvalidInput):
     """Nothing listens where the URL points to."""
 
 
-def explain(translation: Translation, method: str, url: str, headers: Sequence[tuple[str, str]]) -> Iterator[Answer]:
+def explain(
+    translation: Translation, method: str, url: str, headers: Sequence[tuple[str, str]]
+) -> Iterator[SocketExplanation]:
     """Yield what happens on each socket that the URL may mean."""
     for socket in _chosen(url, _sockets(translation)):
         router = _router(translation.gateways[socket.gateway])
@@ -88,7 +90,7 @@ def explain(translation: Translation, method: str, url: str, headers: Sequence[t
             answer = router.explain(socket.name, method, url, headers)
         except ValueError as error:
             raise errors.InvalidInput(f"the request is answered with 400: {error}") from None
-        yield Answer(socket, msgspec.json.decode(answer, type=Explanation))
+        yield SocketExplanation(socket, msgspec.json.decode(answer, type=Explanation))
 
 
 def _router(gateway: TranslatedGateway) -> Any:  # noqa: ANN401  # typed in _ghost.pyi

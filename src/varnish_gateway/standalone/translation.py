@@ -14,10 +14,10 @@ from varnish_gateway.emit.listen import varnish_listen
 from varnish_gateway.emit.routing import Shards
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import GatewayDelta, GatewayState, Status, wire
-from varnish_gateway.standalone.files import Files
-from varnish_gateway.standalone.objects import Changes
+from varnish_gateway.standalone.files.objects import Changes
+from varnish_gateway.standalone.files.reader import Files
+from varnish_gateway.standalone.files.tree import check_roots, scan
 from varnish_gateway.standalone.schema import Catalogue
-from varnish_gateway.standalone.tree import check_roots, scan
 from varnish_gateway.translate import Translator
 
 

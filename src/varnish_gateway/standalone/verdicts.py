@@ -15,7 +15,7 @@ from varnish_gateway.ir import Condition, GatewayStatus, ListenerSetStatus, Rout
 _BAD_WHEN_TRUE = frozenset({"Conflicted", "PartiallyInvalid"})
 
 
-class Fault(NamedTuple):
+class UnmetCondition(NamedTuple):
     """A condition that says no, and about which part of the object."""
 
     part: str
@@ -30,9 +30,9 @@ class Fault(NamedTuple):
         return f"{part}{state}{condition.type} ({condition.reason}){message}"
 
 
-def faults(status: Status) -> list[Fault]:
+def faults(status: Status) -> list[UnmetCondition]:
     """Return what a person has to look at, the whole object first."""
-    found = [Fault(part, condition) for part, condition in _conditions(status) if _is_fault(condition)]
+    found = [UnmetCondition(part, condition) for part, condition in _conditions(status) if _is_fault(condition)]
     # A listener that is not accepted is not programmed either, and what keeps the Gateway from
     # being programmed keeps its listeners: say it once.
     refused = {fault.part for fault in found if fault.condition.type != "Programmed"}

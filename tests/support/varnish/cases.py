@@ -30,8 +30,8 @@ from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.emit.routing import Shards
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import Condition, GatewayStatus, RouteStatus
-from varnish_gateway.standalone.manifests import read_manifest
-from varnish_gateway.standalone.objects import Objects
+from varnish_gateway.standalone.files.manifests import read_manifest
+from varnish_gateway.standalone.files.objects import Objects
 from varnish_gateway.standalone.schema import Catalogue
 from varnish_gateway.standalone.translation import file_translator
 

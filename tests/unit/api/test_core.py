@@ -1,18 +1,18 @@
 from support.builders.objects import obj, service
 
 
-def test_a_service_is_of_type_cluster_ip_unless_it_says_otherwise():
+def test_service_type_defaults_to_cluster_ip():
     assert service().spec.type == "ClusterIP"
 
 
-def test_a_port_is_tcp_and_unnamed_unless_it_says_otherwise():
+def test_port_defaults_to_tcp_without_a_name():
     (port,) = service(ports=[{"port": 80}]).spec.ports
     assert (port.name, port.protocol, port.app_protocol) == ("", "TCP", None)
 
 
-def test_what_a_secret_holds_is_not_kept():
+def test_secret_is_printed_without_its_data():
     assert "c2VjcmV0" not in repr(obj("Secret", "tls", group="", data={"tls.key": "c2VjcmV0"}))
 
 
-def test_a_config_map_holds_text():
+def test_config_map_holds_text():
     assert obj("ConfigMap", "vcl", group="", data={"user.vcl": "x"}).data == {"user.vcl": "x"}

@@ -1,7 +1,7 @@
 from varnish_gateway.decoding import decode
 
 
-def test_a_slice_names_its_service():
+def test_slice_names_its_service():
     slice_ = decode(
         {
             "apiVersion": "discovery.k8s.io/v1",
@@ -17,7 +17,7 @@ def test_a_slice_names_its_service():
     assert slice_.ports[0].port == 8080
 
 
-def test_a_slice_of_no_service_and_without_anything():
+def test_empty_slice_without_a_service_is_decoded():
     slice_ = decode(
         {
             "apiVersion": "discovery.k8s.io/v1",

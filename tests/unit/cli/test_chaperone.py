@@ -32,7 +32,7 @@ def test_settings_come_from_the_environment(monkeypatch, started, tmp_path):
     assert connection is None
 
 
-def test_a_configmap_needs_an_api_server(monkeypatch, started, tmp_path):
+def test_configmap_needs_an_api_server(monkeypatch, started, tmp_path):
     kubeconfig = tmp_path / "config"
     cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
     context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
@@ -48,13 +48,13 @@ def test_a_configmap_needs_an_api_server(monkeypatch, started, tmp_path):
     assert connection.server == "https://127.0.0.1:1"
 
 
-def test_help_tells_of_the_cluster(capsys):
+def test_help_lists_cluster_settings(capsys):
     with pytest.raises(SystemExit):
         main(["chaperone", "--help"])
     assert "CONFIGMAP_NAME" in capsys.readouterr().out
 
 
-def test_a_setting_that_can_not_be_used(monkeypatch, capsys):
+def test_unusable_setting_is_rejected(monkeypatch, capsys):
     monkeypatch.setenv("VARNISH_LISTEN", "nonsense")
     assert main(["chaperone"]) == 2
     assert capsys.readouterr().err.startswith("vgw: VARNISH_LISTEN: 'nonsense' ")

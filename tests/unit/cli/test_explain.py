@@ -16,7 +16,7 @@ def explain(cafe, capsys):
     return ask
 
 
-def test_a_rule_with_backends_and_filters(explain):
+def test_matching_rule_is_explained_with_backends_and_filters(explain):
     status, lines = explain("GET", "http://cafe.example.com:8080/tea/green", "-H", "x-v: 1")
     assert status == 0
     assert lines[:11] == [
@@ -37,7 +37,7 @@ def test_a_rule_with_backends_and_filters(explain):
     )
 
 
-def test_objects_as_kubectl_prints_them(cafe, explain):
+def test_list_printed_by_kubectl_is_explained(cafe, explain):
     """docs/guides/troubleshooting.md: with what the API server adds, in a List."""
     items = list(yaml.safe_load_all(cafe.read_text()))
     for item in items:
@@ -50,20 +50,20 @@ def test_objects_as_kubectl_prints_them(cafe, explain):
     assert not [line for line in lines if line.startswith("error")]
 
 
-def test_a_redirect(explain):
+def test_redirect_is_explained(explain):
     status, lines = explain("GET", "http://cafe.example.com:8080/old?a=b")
     assert status == 0
     assert "Answer     301 to http://new.example.com:8080/old?a=b" in lines
 
 
-def test_nothing_matches(explain):
+def test_request_without_a_matching_rule_is_explained(explain):
     status, lines = explain("POST", "http://cafe.example.com:8080/nix")
     assert status == 1
     assert "Answer     404, no rule matches cafe.example.com/nix" in lines
     assert any(line.startswith("Considered default/cafe, rule 2") for line in lines)
 
 
-def test_no_listener_takes_the_host(explain):
+def test_request_without_a_matching_listener_is_explained(explain):
     status, lines = explain("GET", "http://cafe.example.com:8081/tea")
     assert status == 1
     assert lines == [
@@ -73,14 +73,14 @@ def test_no_listener_takes_the_host(explain):
     ]
 
 
-def test_nothing_listens_there(explain):
+def test_port_without_a_listener_is_an_error(explain):
     status, lines = explain("GET", "http://cafe.example.com:81/tea")
     assert status == 1
     served = "8080 (Gateway default/cafe), 8081 (Gateway default/cafe)"
     assert lines == [f"vgw: nothing listens on port 81: the connection is refused; ports served: {served}"]
 
 
-def test_without_a_port_every_socket_answers(explain):
+def test_url_without_a_port_is_explained_for_every_socket(explain):
     status, lines = explain("GET", "/tea", "-H", "Host: cafe.example.com")
     assert status == 1, "one of them does not take it"
     assert [line for line in lines if line.startswith("Gateway")] == [
@@ -89,19 +89,19 @@ def test_without_a_port_every_socket_answers(explain):
     ]
 
 
-def test_a_request_that_is_refused(explain):
+def test_invalid_request_is_an_error(explain):
     status, lines = explain("GET", "/tea", "-H", "Host: a b")
     assert status == 1
     assert lines[0].startswith("vgw: the request is answered with 400: ")
 
 
-def test_a_header_without_a_colon(cafe, capsys):
+def test_header_without_a_colon_is_a_usage_error(cafe, capsys):
     with pytest.raises(SystemExit):
         main(["explain", str(cafe), "GET", "/", "-H", "nonsense"])
     assert "'nonsense' is not of the form 'name: value'" in capsys.readouterr().err
 
 
-def test_an_url_that_makes_no_sense(explain):
+def test_invalid_url_is_an_error(explain):
     assert explain("GET", "http://a:b/")[0] == 2
 
 
@@ -149,7 +149,7 @@ def explain_shop(tmp_path, capsys):
     return ask
 
 
-def test_time_outs_retries_and_cors(explain_shop):
+def test_timeouts_retries_and_cors_are_explained(explain_shop):
     assert explain_shop("PUT", "http://a:8080/orders")[4:] == [
         "Backends   100.0%  default/shop:80",
         *CORS_LINES,
@@ -159,12 +159,12 @@ def test_time_outs_retries_and_cors(explain_shop):
     ]
 
 
-def test_no_limit(explain_shop, monkeypatch):
+def test_disabled_timeout_is_explained(explain_shop, monkeypatch):
     monkeypatch.setitem(globals(), "SHOP", SHOP.replace("request: 10s, backendRequest: 500ms", "request: 0s"))
     assert "Time-outs  no limit for the request" in explain_shop("PUT", "http://a:8080/orders")
 
 
-def test_a_preflight(explain_shop):
+def test_preflight_is_explained(explain_shop):
     headers = ["-H", "Origin: https://a.org", "-H", "Access-Control-Request-Method: PUT"]
     lines = explain_shop("OPTIONS", "http://a:8080/orders", *headers)
     assert lines[2:] == [

@@ -8,7 +8,7 @@ import yaml
 from varnish_gateway.cli.main import main
 
 
-def test_statuses_routing_and_vcl(cafe, capsys):
+def test_translation_prints_statuses_routing_and_vcl(cafe, capsys):
     assert main(["translate", str(cafe)]) == 0
     out, err = capsys.readouterr()
     document = yaml.safe_load(out)
@@ -24,38 +24,38 @@ def test_statuses_routing_and_vcl(cafe, capsys):
     assert "vcl: |\n" in out, "as a person would write it"
 
 
-def test_json_says_the_same(cafe, capsys):
+def test_json_and_yaml_have_the_same_content(cafe, capsys):
     main(["translate", str(cafe)])
     as_yaml = yaml.safe_load(capsys.readouterr().out)
     assert main(["translate", "-o", "json", str(cafe)]) == 0
     assert json.loads(capsys.readouterr().out) == as_yaml
 
 
-def test_a_bad_document_is_an_error(cafe, capsys):
+def test_invalid_document_is_an_error(cafe, capsys):
     cafe.write_text(cafe.read_text().replace("matches:", "mtches:", 1))
     assert main(["translate", str(cafe)]) == 1
     what = 'spec.rules[0].mtches: unknown field; did you mean "matches"?'
     assert capsys.readouterr().err == f"error: {cafe}:18: HTTPRoute default/cafe (document 2): {what}\n"
 
 
-def test_a_route_that_is_not_accepted_is_an_error(cafe, capsys):
+def test_rejected_route_is_an_error(cafe, capsys):
     cafe.write_text(cafe.read_text().replace("sectionName: http", "sectionName: nix"))
     assert main(["translate", str(cafe)]) == 1
     assert "error: HTTPRoute default/cafe: not Accepted (NoMatchingParent)" in capsys.readouterr().err
 
 
-def test_other_kinds_are_a_warning(cafe, capsys):
+def test_unknown_kind_is_a_warning(cafe, capsys):
     cafe.write_text(cafe.read_text() + "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n")
     assert main(["translate", str(cafe)]) == 0
     assert capsys.readouterr().err.startswith("warning: ")
 
 
-def test_a_path_that_is_not_there(capsys):
+def test_missing_path_is_an_error(capsys):
     assert main(["translate", "nowhere"]) == 2
     assert capsys.readouterr().err == "vgw: nowhere: no such file or directory\n"
 
 
-def test_a_port_that_two_gateways_want(cafe, capsys):
+def test_port_of_two_gateways_is_an_error(cafe, capsys):
     other = cafe.with_name("other.yaml")
     other.write_text(cafe.read_text().partition("---")[0].replace("name: cafe", "name: other"))
     assert main(["translate", str(cafe.parent)]) == 1
@@ -63,7 +63,7 @@ def test_a_port_that_two_gateways_want(cafe, capsys):
 
 
 @pytest.mark.parametrize("arguments", [[], ["translate"], ["nix"], ["translate", "-o", "xml", "x"]])
-def test_wrong_use_explains_itself(arguments, capsys):
+def test_usage_error_prints_the_usage(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2

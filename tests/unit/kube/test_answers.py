@@ -25,13 +25,13 @@ def status(**fields) -> bytes:
         (307, errors.ApiRefused),
     ],
 )
-def test_each_status_has_its_error(code, error):
+def test_every_status_code_has_its_error(code, error):
     found = refusal(code, status())
     assert type(found) is error
     assert (found.status, str(found)) == (code, "no")
 
 
-def test_field_managers_and_fields_are_named():
+def test_field_conflict_names_managers_and_fields():
     causes = [
         {"reason": "FieldManagerConflict", "message": 'conflict with "kubectl" using v1', "field": ".data.b"},
         {"reason": "FieldManagerConflict", "message": 'conflict with "helm" with subresource', "field": ".data.a"},
@@ -53,16 +53,16 @@ def test_field_managers_and_fields_are_named():
         (None, {}, 1),
     ],
 )
-def test_throttled_says_when_to_come_back(headers, details, seconds):
+def test_throttled_request_says_when_to_retry(headers, details, seconds):
     assert refusal(429, status(details=details), headers).retry_after == seconds
 
 
 @pytest.mark.parametrize("body", [b"404 page not found\n", b"", b"{}", b'{"message": 3}', b"\xff\xfe", b"[1]"])
-def test_what_is_no_status_is_quoted(body):
+def test_body_that_is_not_a_status_is_quoted(body):
     found = refusal(404, body)
     assert isinstance(found, errors.NotFound)
     assert str(found).startswith("the API server answered 404")
 
 
-def test_a_watch_sends_its_status_raw():
+def test_error_event_of_a_watch_is_decoded():
     assert isinstance(refusal(410, msgspec.Raw(status(code=410))), errors.Expired)

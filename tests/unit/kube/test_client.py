@@ -13,14 +13,14 @@ CONFIG_MAP = RESOURCES["ConfigMap"]
 DOCUMENT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm", "namespace": "n"}}
 
 
-async def test_a_read_is_repeated_when_the_server_fails():
+async def test_read_is_retried_after_a_server_error():
     server = ScriptedApiServer().then(503).then(500).then_break().then(200, {"kind": "ConfigMap"})
     async with client_of(server) as client:
         assert await client.get(CONFIG_MAP, "cm", namespace="n") == b'{"kind": "ConfigMap"}'
     assert len(server.asked) == 4
 
 
-async def test_repetition_has_an_end():
+async def test_retries_are_limited():
     server = ScriptedApiServer().then(503, {"message": "starting"})
     async with client_of(server, attempts=3) as client:
         with pytest.raises(errors.ApiRefused, match="starting") as caught:
@@ -29,14 +29,14 @@ async def test_repetition_has_an_end():
     assert len(server.asked) == 3
 
 
-async def test_an_apply_is_repeated_when_the_connection_breaks():
+async def test_apply_is_retried_after_a_broken_connection():
     server = ScriptedApiServer().then_break().then(200)
     async with client_of(server) as client:
         await client.apply(DOCUMENT, manager="m")
     assert server.asked == ["PATCH /api/v1/namespaces/n/configmaps/cm?fieldManager=m&force=false"] * 2
 
 
-async def test_a_creation_that_may_have_happened_is_not_repeated():
+async def test_create_is_not_retried_after_a_broken_connection():
     server = ScriptedApiServer().then_break().then(500).then(200)
     async with client_of(server) as client:
         with pytest.raises(errors.Unreachable):
@@ -46,14 +46,14 @@ async def test_a_creation_that_may_have_happened_is_not_repeated():
     assert len(server.asked) == 2
 
 
-async def test_a_busy_server_is_asked_again_when_it_wants():
+async def test_throttled_request_is_retried_after_the_given_delay():
     server = ScriptedApiServer().then(429, {"message": "busy"}, **{"Retry-After": "0.01"}).then(201)
     async with client_of(server) as client:
         await client.create(DOCUMENT, manager="m")
         assert client.metrics.requests["create", "ConfigMap", 429] == 1
 
 
-async def test_a_refusal_is_not_repeated():
+async def test_rejected_request_is_not_retried():
     server = ScriptedApiServer().then(422, {"message": "data: too long"})
     async with client_of(server) as client:
         with pytest.raises(errors.Invalid, match="too long"):
@@ -61,7 +61,7 @@ async def test_a_refusal_is_not_repeated():
     assert len(server.asked) == 1
 
 
-async def test_a_redirection_is_not_followed():
+async def test_redirect_is_not_followed():
     server = ScriptedApiServer().then(302, Location="http://192.0.2.1/")
     async with client_of(server) as client:
         with pytest.raises(errors.ApiRefused):
@@ -69,7 +69,7 @@ async def test_a_redirection_is_not_followed():
 
 
 @pytest.mark.parametrize("status", [200, 201])
-async def test_a_page_of_a_proxy_is_no_answer(status):
+async def test_html_page_is_not_an_answer(status):
     server = ScriptedApiServer().then(status, b"<html>we are back soon</html>", **{"Content-Type": "text/html"})
     async with client_of(server) as client:
         with pytest.raises(errors.ApiRefused, match="back soon"):
@@ -78,20 +78,20 @@ async def test_a_page_of_a_proxy_is_no_answer(status):
             await client.apply(DOCUMENT, manager="m")
 
 
-async def test_what_is_asked_for_as_text_may_come_as_text():
+async def test_text_is_accepted_where_it_was_requested():
     server = ScriptedApiServer().then(200, b"ok", **{"Content-Type": "text/plain; charset=utf-8"})
     async with client_of(server) as client:
         assert await client.read("/readyz", accept="text/plain") == b"ok"
 
 
-async def test_lines_are_complete_however_they_are_cut():
+async def test_lines_are_complete_whatever_the_chunks():
     server = ScriptedApiServer().then_stream(b'{"a":', b"1}\n{", b"}\n", b"unfinished")
     async with client_of(server) as client:
         seen = [line async for lines in client.lines("/w", silence=5) for line in lines]
     assert seen == [b'{"a":1}', b"{}"]
 
 
-async def test_a_silent_watch_is_given_up():
+async def test_silent_watch_is_closed():
     server = ScriptedApiServer().then_stream(b"{}\n", stay=True)
     async with client_of(server) as client:
         with pytest.raises(errors.Unreachable):
@@ -99,7 +99,7 @@ async def test_a_silent_watch_is_given_up():
                 pass
 
 
-async def test_a_watch_that_does_not_begin_is_given_up_soon(monkeypatch):
+async def test_watch_without_a_response_is_closed_soon(monkeypatch):
     """A watch may be silent for long, but it begins at once: a server that hangs is not waited for."""
     monkeypatch.setattr(client_module, "_BEGIN_SECONDS", 0.1)
     server = ScriptedApiServer().then_hang()
@@ -109,7 +109,7 @@ async def test_a_watch_that_does_not_begin_is_given_up_soon(monkeypatch):
                 pass
 
 
-async def test_a_watch_that_began_may_be_silent(monkeypatch):
+async def test_established_watch_may_be_silent(monkeypatch):
     monkeypatch.setattr(client_module, "_BEGIN_SECONDS", 0.1)
     server = ScriptedApiServer().then_stream(stay=True)
     async with client_of(server) as client:
@@ -117,7 +117,7 @@ async def test_a_watch_that_began_may_be_silent(monkeypatch):
         assert [lines async for lines in client.lines("/w", silence=60)] == [[]]
 
 
-async def test_a_refused_watch_says_why():
+async def test_rejected_watch_reports_the_reason():
     server = ScriptedApiServer().then(410, {"message": "too old"})
     async with client_of(server) as client:
         with pytest.raises(errors.Expired, match="too old"):
@@ -125,7 +125,7 @@ async def test_a_refused_watch_says_why():
                 pass
 
 
-async def test_a_client_has_to_be_entered():
+async def test_client_must_be_entered_before_use():
     async with client_of(ScriptedApiServer()) as client:
         pass
     client._session = None

@@ -44,18 +44,18 @@ def data(path: Path) -> str:
 # -- kubeconfig -------------------------------------------------------------------------------
 
 
-def test_a_kubeconfig_with_a_token(tmp_path):
+def test_kubeconfig_with_a_token_is_read(tmp_path):
     found = connection({}, kubeconfig=write(tmp_path / "config"))
     assert (found.server, found.token, found.namespace) == ("https://192.0.2.1:6443", "secret", "shop")
     assert found.ssl is not None
     assert found.token_file is None
 
 
-def test_a_connection_does_not_show_its_token(tmp_path):
+def test_connection_is_printed_without_its_token(tmp_path):
     assert "secret" not in repr(connection({}, kubeconfig=write(tmp_path / "config")))
 
 
-def test_paths_are_relative_to_the_file(tmp_path, pem):
+def test_paths_in_a_kubeconfig_are_relative_to_it(tmp_path, pem):
     (tmp_path / "ca.pem").write_bytes((pem / "cert.pem").read_bytes())
     config = write(tmp_path / "config", cluster={"certificate-authority": "ca.pem"}, user={"tokenFile": "token"})
     found = connection({}, kubeconfig=config)
@@ -63,7 +63,7 @@ def test_paths_are_relative_to_the_file(tmp_path, pem):
     assert len(found.ssl.get_ca_certs()) == 1
 
 
-def test_certificates_may_be_inside(tmp_path, pem):
+def test_inline_certificates_are_read(tmp_path, pem):
     config = write(
         tmp_path / "config",
         cluster={"certificate-authority-data": data(pem / "cert.pem")},
@@ -74,16 +74,16 @@ def test_certificates_may_be_inside(tmp_path, pem):
     assert found.token is None
 
 
-def test_verification_can_be_switched_off(tmp_path):
+def test_verification_can_be_disabled(tmp_path):
     config = write(tmp_path / "config", cluster={"insecure-skip-tls-verify": True})
     assert not connection({}, kubeconfig=config).ssl.check_hostname
 
 
-def test_plain_http_needs_no_tls(tmp_path):
+def test_plain_http_has_no_tls(tmp_path):
     assert connection({}, kubeconfig=write(tmp_path / "c", cluster={"server": "http://127.0.0.1:8001"})).ssl is None
 
 
-def test_a_context_can_be_chosen(tmp_path):
+def test_context_can_be_chosen(tmp_path):
     contexts = [
         {"name": "x", "context": {"cluster": "c", "user": "u"}},
         {"name": "y", "context": {"cluster": "c"}},
@@ -94,14 +94,14 @@ def test_a_context_can_be_chosen(tmp_path):
     assert (chosen.token, chosen.namespace) == (None, "default")
 
 
-def test_the_first_of_several_files_counts(tmp_path):
+def test_first_of_several_kubeconfigs_wins(tmp_path):
     first = write(tmp_path / "first", user={"token": "first"}, clusters=[])
     second = write(tmp_path / "second", user={"token": "second"})
     found = connection({"KUBECONFIG": f"{tmp_path}/missing:{first}:{second}"})
     assert (found.token, found.server) == ("first", "https://192.0.2.1:6443")
 
 
-def test_the_file_in_the_home_directory_is_found(tmp_path):
+def test_kubeconfig_in_the_home_directory_is_found(tmp_path):
     (tmp_path / ".kube").mkdir()
     write(tmp_path / ".kube" / "config")
     assert connection({"HOME": str(tmp_path)}).token == "secret"
@@ -129,13 +129,13 @@ def test_the_file_in_the_home_directory_is_found(tmp_path):
         ({"users": []}, "has no user 'u'"),
     ],
 )
-def test_what_can_not_be_used_is_named(tmp_path, config, why):
+def test_unusable_kubeconfig_names_the_field(tmp_path, config, why):
     with pytest.raises(BadSettings, match=why):
         connection({}, kubeconfig=write(tmp_path / "config", **config))
 
 
 @pytest.mark.parametrize("content", ["{", "a list", "[]", b"\xff\xfe"])
-def test_a_file_that_is_no_kubeconfig(tmp_path, content):
+def test_file_that_is_not_a_kubeconfig_is_rejected(tmp_path, content):
     path = tmp_path / "config"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(BadSettings, match="kubeconfig"):
@@ -143,12 +143,12 @@ def test_a_file_that_is_no_kubeconfig(tmp_path, content):
 
 
 @pytest.mark.parametrize("environment", [{"KUBECONFIG": "/nowhere/config"}, {"HOME": "/nowhere"}, {}])
-def test_no_file_at_all(environment):
+def test_missing_kubeconfig_is_reported(environment):
     with pytest.raises(BadSettings, match=r"no API server.*set KUBECONFIG"):
         connection(environment)
 
 
-def test_a_named_file_has_to_be_there(tmp_path):
+def test_named_kubeconfig_must_exist(tmp_path):
     with pytest.raises(BadSettings, match="can't read the kubeconfig"):
         connection({"KUBECONFIG": str(write(tmp_path / "config"))}, kubeconfig=tmp_path / "gone")
 
@@ -167,18 +167,18 @@ def pod(tmp_path, pem) -> Path:
 @pytest.mark.parametrize(
     ("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
 )
-def test_a_pod_has_its_service_account(pod, host, server):
+def test_pod_uses_its_service_account(pod, host, server):
     found = connection({"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}, pod_files=pod)
     assert (found.server, found.token_file, found.namespace) == (server, pod / "token", "shop")
     assert len(found.ssl.get_ca_certs()) == 1
 
 
-def test_kubeconfig_counts_before_the_pod(pod):
+def test_kubeconfig_takes_precedence_over_the_service_account(pod):
     environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBECONFIG": str(write(pod / "config"))}
     assert connection(environment, pod_files=pod).token == "secret"
 
 
-def test_a_pod_without_a_token_is_told_what_to_mount(tmp_path):
+def test_pod_without_a_token_reports_what_to_mount(tmp_path):
     with pytest.raises(BadSettings, match="automountServiceAccountToken"):
         connection({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, pod_files=tmp_path)
 
@@ -186,7 +186,7 @@ def test_a_pod_without_a_token_is_told_what_to_mount(tmp_path):
 # -- certificates of clusters ------------------------------------------------------------------
 
 
-def test_an_authority_without_the_newest_extensions_is_trusted(tmp_path, pem):
+def test_authority_without_recent_extensions_is_trusted(tmp_path, pem):
     """Python 3.13 would refuse what every other client takes: an authority without key usage."""
     config = write(tmp_path / "config", cluster={"certificate-authority": str(pem / "cert.pem")})
     assert not connection({}, kubeconfig=config).ssl.verify_flags & ssl.VERIFY_X509_STRICT

@@ -8,7 +8,7 @@ def credentials(**how) -> Credentials:
     return Credentials(Connection(server="https://x", ssl=None, **how), "vgw/1")
 
 
-def test_a_token_that_stays():
+def test_fixed_token_is_sent():
     headers = credentials(token="t").headers("application/json")
     assert headers["Authorization"] == "Bearer t"
     assert headers["User-Agent"] == "vgw/1"
@@ -16,7 +16,7 @@ def test_a_token_that_stays():
     assert "Content-Type" not in credentials(token="t").headers()
 
 
-def test_no_token_no_header():
+def test_no_token_sends_no_header():
     assert "Authorization" not in credentials().headers()
 
 
@@ -25,7 +25,7 @@ def test_headers_are_built_once():
     assert made.headers("a") is made.headers("a")
 
 
-def test_a_file_is_read_again_when_it_changed(tmp_path):
+def test_changed_token_file_is_read_again(tmp_path):
     file = tmp_path / "token"
     file.write_text("one\n")
     made = credentials(token_file=file)
@@ -35,7 +35,7 @@ def test_a_file_is_read_again_when_it_changed(tmp_path):
     assert made.headers()["Authorization"] == "Bearer two"
 
 
-def test_a_file_that_looks_the_same_is_read_when_the_token_is_refused(tmp_path):
+def test_rejected_token_is_read_again(tmp_path):
     file = tmp_path / "token"
     file.write_text("one")
     os.utime(file, ns=(1, 1))
@@ -48,7 +48,7 @@ def test_a_file_that_looks_the_same_is_read_when_the_token_is_refused(tmp_path):
     assert made.headers()["Authorization"] == "Bearer two"
 
 
-def test_a_file_that_is_gone_leaves_the_last_token(tmp_path, caplog):
+def test_deleted_token_file_leaves_the_last_token(tmp_path, caplog):
     file = tmp_path / "token"
     file.write_text("one")
     made = credentials(token_file=file)

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from varnish_gateway.kube.limits import Bucket, Limits, RequestBackoff, Turnstile, spread
 
 
-def test_a_burst_passes_and_then_the_rate_holds():
+def test_burst_passes_and_then_the_rate_applies():
     bucket = Bucket(per_second=10, burst=3)
     assert [bucket.take(100.0) for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
     assert bucket.take(200.0) == 0
 
 
 @given(st.lists(st.floats(0, 3), max_size=60), st.integers(1, 10))
-def test_no_window_has_more_than_burst_and_rate_allow(gaps, burst):
+def test_no_window_exceeds_burst_and_rate(gaps, burst):
     bucket, now, used = Bucket(per_second=5, burst=burst), 0.0, []
     for gap in gaps:
         now += gap
@@ -24,12 +24,12 @@ def test_no_window_has_more_than_burst_and_rate_allow(gaps, burst):
             assert last - first + 1 <= burst + (end - start) * 5 + 1e-6
 
 
-def test_who_does_not_wait_gets_a_token_or_none():
+def test_token_is_granted_only_when_available():
     bucket = Bucket(per_second=1, burst=2)
     assert [bucket.allows(now) for now in (0.0, 0.0, 0.5, 1.5, 1.5)] == [True, True, False, True, False]
 
 
-async def test_a_cancelled_wait_takes_no_place():
+async def test_cancelled_wait_frees_its_slot():
     turnstile = Turnstile(Limits(in_flight=1))
     await turnstile.enter()
     waiting = asyncio.create_task(turnstile.enter())
@@ -42,7 +42,7 @@ async def test_a_cancelled_wait_takes_no_place():
         await turnstile.enter()
 
 
-def test_the_first_retry_is_at_once_and_then_delays_grow():
+def test_first_retry_is_immediate_and_then_delays_grow():
     backoff = RequestBackoff(jitter=lambda: 1.0)
     assert [round(backoff.next(), 3) for _ in range(10)] == [0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5]
     backoff.reset()

@@ -56,7 +56,7 @@ async def reflecting(server: ScriptedApiServer, *, knows: tuple[Key, str] | None
                 await task
 
 
-async def test_what_is_known_from_an_answer_is_not_delivered_again():
+async def test_object_from_a_write_is_not_delivered_again():
     server = (
         ScriptedApiServer()
         .then(200, page(thing("a", "1"), version="5"))
@@ -69,7 +69,7 @@ async def test_what_is_known_from_an_answer_is_not_delivered_again():
         assert told == [("a", "1"), ("a", "7"), ("a", None)]
 
 
-async def test_what_was_made_anew_by_a_write_of_ours_is_not_lost():
+async def test_object_recreated_by_a_write_is_kept():
     """Its end and the next one come in one chunk, after the answer that told of the next one."""
     server = (
         ScriptedApiServer()
@@ -83,7 +83,7 @@ async def test_what_was_made_anew_by_a_write_of_ours_is_not_lost():
         assert reflector._metrics.objects["ConfigMap"] == 0
 
 
-async def test_a_watch_that_breaks_goes_on_where_it_ended():
+async def test_broken_watch_resumes_where_it_stopped():
     server = (
         ScriptedApiServer()
         .then(200, page(thing("a", "1"), version="5"))
@@ -101,7 +101,7 @@ async def test_a_watch_that_breaks_goes_on_where_it_ended():
 
 
 @pytest.mark.parametrize("garbage", [b"garbage\n", b'{"type": "\xff", "object": {}}\n'], ids=["no JSON", "no UTF-8"])
-async def test_what_is_no_event_leads_to_a_new_list(garbage):
+async def test_invalid_event_causes_a_relist(garbage):
     server = (
         ScriptedApiServer()
         .then(200, page(thing("a", "1"), thing("b", "1"), version="5"))
@@ -114,7 +114,7 @@ async def test_what_is_no_event_leads_to_a_new_list(garbage):
         assert told == [("a", "1"), ("b", "1"), ("c", "6"), ("a", "2"), ("b", None)]
 
 
-async def test_a_page_of_a_proxy_is_a_problem_that_passes():
+async def test_error_page_of_a_proxy_is_a_temporary_problem():
     server = (
         ScriptedApiServer()
         .then(200, b"<html>we are back soon</html>", **{"Content-Type": "text/html"})
@@ -127,7 +127,7 @@ async def test_a_page_of_a_proxy_is_a_problem_that_passes():
         assert told == [("a", "1")]
 
 
-async def test_an_error_on_the_watch_leads_to_a_new_list():
+async def test_error_event_causes_a_relist():
     server = (
         ScriptedApiServer()
         .then(200, page(thing("a", "1"), version="5"))
@@ -140,7 +140,7 @@ async def test_an_error_on_the_watch_leads_to_a_new_list():
         await until_async(lambda: reflector.problem is None, "it is a problem still")
 
 
-async def test_a_list_that_expires_half_way_starts_over_and_repeats_nothing():
+async def test_expired_list_restarts_without_repeating_deliveries():
     server = (
         ScriptedApiServer()
         .then(200, page(thing("a", "1"), version="5", onward="next"))
@@ -155,7 +155,7 @@ async def test_a_list_that_expires_half_way_starts_over_and_repeats_nothing():
         assert told == [("a", "1"), ("b", "1")]
 
 
-async def test_what_was_written_during_a_list_is_not_missed_in_it():
+async def test_object_written_during_a_list_is_not_deleted_by_it():
     server = (
         ScriptedApiServer()
         .then(200, page(thing("a", "1"), version="5", onward="next"))
@@ -167,7 +167,7 @@ async def test_what_was_written_during_a_list_is_not_missed_in_it():
         assert told == [("a", "1"), ("b", "1"), ("c", "7")]
 
 
-async def test_what_was_written_and_ended_before_a_list_that_is_on_its_way_has_ended():
+async def test_object_deleted_before_a_running_list_is_delivered_as_deleted():
     """The answer to the write comes between two pages."""
     server = (
         ScriptedApiServer()
@@ -180,7 +180,7 @@ async def test_what_was_written_and_ended_before_a_list_that_is_on_its_way_has_e
         assert told == [("b", "1"), ("a", None)]
 
 
-async def test_a_resource_version_that_is_never_taken_is_given_up():
+async def test_resource_version_that_is_rejected_repeatedly_causes_a_relist():
     """After a restore of etcd the API server is behind us, and says so with 504."""
     server = ScriptedApiServer().then(200, page(thing("a", "900"), version="999"))
     for _ in range(3):
@@ -190,7 +190,7 @@ async def test_a_resource_version_that_is_never_taken_is_given_up():
         await until_async(lambda: ("a", "3") in told, "no new list")
 
 
-async def test_a_server_that_takes_no_watches_is_not_made_to_list_each_time():
+async def test_server_that_rejects_watches_is_not_listed_each_time():
     server = ScriptedApiServer().then(200, page(version="5"))
     for _ in range(3):
         for _ in range(3):
@@ -202,7 +202,7 @@ async def test_a_server_that_takes_no_watches_is_not_made_to_list_each_time():
         assert len(server.lists) == 4
 
 
-async def test_a_busy_server_is_watched_when_it_wants_and_not_listed():
+async def test_throttled_watch_waits_and_does_not_relist():
     server = ScriptedApiServer().then(200, page(version="5"))
     for _ in range(4):
         server.then(429, {"message": "busy"}, **{"Retry-After": "0.3"})
@@ -214,7 +214,7 @@ async def test_a_busy_server_is_watched_when_it_wants_and_not_listed():
         assert time.monotonic() - began > 4 * 0.3
 
 
-async def test_what_one_chunk_brings_is_delivered_together():
+async def test_events_of_one_chunk_are_delivered_together():
     both = event("ADDED", **thing("a", "6")) + event("ADDED", **thing("b", "7")) + event("MODIFIED", **thing("a", "8"))
     server = ScriptedApiServer().then(200, page(version="5")).then_stream(both, stay=True)
     async with reflecting(server) as (_, told):
@@ -222,7 +222,7 @@ async def test_what_one_chunk_brings_is_delivered_together():
         assert told == [("a", "8"), ("b", "7")]
 
 
-async def test_a_server_that_falls_silent_is_noticed_within_two_minutes(monkeypatch):
+async def test_silent_server_is_noticed_within_two_minutes(monkeypatch):
     silences = []
     server = ScriptedApiServer().then(200, page(version="5")).then_stream(stay=True)
 
@@ -238,7 +238,7 @@ async def test_a_server_that_falls_silent_is_noticed_within_two_minutes(monkeypa
     assert 60 < asked < silence < 120
 
 
-async def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_loop():
+async def test_watch_that_closes_at_once_is_retried_with_backoff():
     server = ScriptedApiServer().then(200, page(version="5")).then_stream()
     async with reflecting(server) as (reflector, _):
         await until_async(lambda: len(server.asked) > 4, "no new watch")

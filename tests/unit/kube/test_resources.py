@@ -15,14 +15,14 @@ from varnish_gateway.kube.resources import RESOURCES
         ("Secret", ("a", "../b?c#d"), "/api/v1/namespaces/a/secrets/..%2Fb%3Fc%23d"),
     ],
 )
-def test_paths(kind, arguments, path):
+def test_paths_follow_from_the_kind(kind, arguments, path):
     assert RESOURCES[kind].path(*arguments) == path
 
 
-def test_every_kind_is_found_by_its_name():
+def test_every_resource_is_found_by_its_kind():
     assert all(kind == resource.kind for kind, resource in RESOURCES.items())
 
 
-def test_versions_are_named_as_documents_name_them():
+def test_api_version_is_written_as_in_documents():
     assert RESOURCES["Pod"].api_version == "v1"
     assert RESOURCES["Deployment"].api_version == "apps/v1"

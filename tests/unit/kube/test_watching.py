@@ -10,7 +10,7 @@ def line(kind: str, **thing) -> bytes:
     return msgspec.json.encode({"type": kind, "object": thing})
 
 
-def test_events_keep_their_object_as_it_came():
+def test_event_keeps_its_object_unchanged():
     thing = {"metadata": {"name": "a", "namespace": "n", "resourceVersion": "7"}, "spec": {"x": 1}}
     (event,) = events([line("ADDED", **thing)])
     metadata = event.head.metadata
@@ -18,7 +18,7 @@ def test_events_keep_their_object_as_it_came():
     assert msgspec.json.decode(event.object) == thing
 
 
-def test_an_error_is_raised_after_what_came_before_it():
+def test_error_is_raised_after_the_events_before_it():
     lines = [line("DELETED", metadata={"name": "a"}), line("ERROR", code=410, message="too old")]
     seen = []
     with pytest.raises(errors.Expired, match="too old"):
@@ -28,18 +28,18 @@ def test_an_error_is_raised_after_what_came_before_it():
 
 
 @pytest.mark.parametrize("bad", [b"", b"null", b"{}", b'{"type":"ADDED"}', b'{"type":"ADDED","object":{"metadata":1}}'])
-def test_what_is_no_event_is_refused(bad):
+def test_invalid_event_is_rejected(bad):
     with pytest.raises(errors.ApiRefused, match="no event"):
         list(events([bad]))
 
 
-def test_a_page_says_whether_there_is_more():
+def test_page_tells_whether_more_follow():
     page = page_of(b'{"metadata":{"resourceVersion":"5","continue":"abc"},"items":[{"metadata":{"name":"a"}}]}')
     assert (page.metadata.resource_version, page.metadata.continue_) == ("5", "abc")
     assert head_of(page.items[0]).metadata.name == "a"
 
 
-def test_paths_select_and_quote():
+def test_paths_have_quoted_selectors():
     selection = Selection(RESOURCES["ConfigMap"], "shop", "cm", "a in (b,c)")
     assert selection.list_path("x=/") == (
         "/api/v1/namespaces/shop/configmaps?limit=500&fieldSelector=metadata.name%3Dcm"
@@ -52,6 +52,6 @@ def test_paths_select_and_quote():
     )
 
 
-def test_another_version_has_another_path():
+def test_path_follows_the_version():
     selection = Selection(RESOURCES["ReferenceGrant"]).at_version("v1beta1")
     assert selection.list_path("").startswith("/apis/gateway.networking.k8s.io/v1beta1/referencegrants?")

@@ -43,7 +43,7 @@ def swap(tmp_path, kind: str) -> None:
         (tmp_path / "new").rename(tmp_path / "conf")
 
 
-async def test_what_does_not_exist_yet_is_waited_for_all_the_way_down(tmp_path, changed):
+async def test_missing_path_is_watched_level_by_level(tmp_path, changed):
     (tmp_path / "conf").mkdir()
     await changed()
     (tmp_path / "conf" / "sub").mkdir()
@@ -52,7 +52,7 @@ async def test_what_does_not_exist_yet_is_waited_for_all_the_way_down(tmp_path, 
     await changed()
 
 
-async def test_a_swapped_symlink_is_told(tmp_path, changed):
+async def test_swapped_symlink_is_reported(tmp_path, changed):
     """A mounted ConfigMap changes like this."""
     (tmp_path / "old").mkdir()
     (tmp_path / "new").mkdir()
@@ -66,7 +66,7 @@ async def test_a_swapped_symlink_is_told(tmp_path, changed):
 
 @pytest.mark.parametrize("below", ["", "main.vcl"])
 @pytest.mark.parametrize("kind", ["link", "directory"])
-async def test_what_a_swap_brings_is_watched_from_then_on(tmp_path, kind, below):
+async def test_target_of_a_swap_is_watched(tmp_path, kind, below):
     """A release is put in place like this."""
     conf = tmp_path / "conf"
     for name in ("old", "new"):
@@ -84,7 +84,7 @@ async def test_what_a_swap_brings_is_watched_from_then_on(tmp_path, kind, below)
 
 
 @pytest.mark.parametrize("path", ["main.vcl", ""])
-async def test_what_a_link_leads_to_is_watched(tmp_path, path):
+async def test_target_of_a_link_is_watched(tmp_path, path):
     """As with certificates that something else renews: links to links."""
     for name in ("etc", "live", "archive", "archive2"):
         (tmp_path / name).mkdir()
@@ -105,7 +105,7 @@ async def test_what_a_link_leads_to_is_watched(tmp_path, path):
         await asyncio.wait_for(waiting, SECONDS)
 
 
-async def test_what_is_not_there_any_more_is_not_watched(tmp_path, changed):
+async def test_moved_directory_is_not_watched_any_more(tmp_path, changed):
     (tmp_path / "conf").mkdir()
     await changed()
     (tmp_path / "conf").rename(tmp_path / "away")
@@ -117,7 +117,7 @@ async def test_what_is_not_there_any_more_is_not_watched(tmp_path, changed):
     await waiting
 
 
-async def test_a_directory_that_goes_and_comes_back_is_watched_again(tmp_path, changed):
+async def test_recreated_directory_is_watched_again(tmp_path, changed):
     conf = tmp_path / "conf"
     for _ in range(2):
         conf.mkdir()
@@ -129,7 +129,7 @@ async def test_a_directory_that_goes_and_comes_back_is_watched_again(tmp_path, c
         await changed()
 
 
-def test_directories_are_the_nearest_that_there_are(tmp_path):
+def test_nearest_existing_directories_are_watched(tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "file").touch()
     assert directories([tmp_path / "file"]) == {tmp_path}

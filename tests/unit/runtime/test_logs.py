@@ -18,7 +18,7 @@ def _put_back():
     root.handlers[:], root.level = before
 
 
-def test_json_lines(capsys):
+def test_json_log_has_one_object_per_line(capsys):
     logs.set_up(log_format="json")
     logging.getLogger("a.b").warning("%s went away", "varnishd", extra={"pid": 5})
     line = json.loads(capsys.readouterr().err)
@@ -26,7 +26,7 @@ def test_json_lines(capsys):
     assert line == {"level": "warning", "logger": "a.b", "message": "varnishd went away", "fields": {"pid": 5}}
 
 
-def test_text_is_for_people(capsys):
+def test_text_log_is_plain_without_a_terminal(capsys):
     logs.set_up()
     logging.getLogger("a").info("hello", extra={"pid": 5})
     line = capsys.readouterr().err
@@ -35,7 +35,7 @@ def test_text_is_for_people(capsys):
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_the_gateway_is_named(capsys, log_format):
+def test_log_names_the_gateway(capsys, log_format):
     logs.set_up(log_format=log_format)
     context = contextvars.copy_context()
     context.run(GATEWAY.set, "default/cafe")
@@ -47,7 +47,7 @@ def test_the_gateway_is_named(capsys, log_format):
         assert line.endswith("default/cafe: hello\n")
 
 
-def test_a_fault_keeps_its_trace(capsys):
+def test_exception_keeps_its_traceback(capsys):
     logs.set_up(log_format="json")
     try:
         int("x")
@@ -56,7 +56,7 @@ def test_a_fault_keeps_its_trace(capsys):
     assert "ValueError: invalid literal" in json.loads(capsys.readouterr().err)["exception"]
 
 
-def test_level(capsys):
+def test_records_below_the_level_are_dropped(capsys):
     logs.set_up(level="warning")
     logging.getLogger("a").info("hidden")
     assert capsys.readouterr().err == ""

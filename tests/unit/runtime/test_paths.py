@@ -24,13 +24,13 @@ def link(path, target):
     Path(path).symlink_to(target)
 
 
-def test_without_links_it_is_the_path_itself():
+def test_path_without_links_changes_in_one_place():
     assert changing("a.yaml") == ["a.yaml"]
     Path("conf").mkdir()
     assert changing("conf/sub/a.yaml") == ["conf/sub"], "what is not there comes in the nearest directory"
 
 
-def test_every_link_on_the_way_and_what_they_lead_to():
+def test_every_link_on_a_path_is_a_place():
     Path("releases/1").mkdir(parents=True)
     link("current", "releases/1")
     link("conf/a.yaml", "../current/a.yaml")
@@ -40,7 +40,7 @@ def test_every_link_on_the_way_and_what_they_lead_to():
     assert changing("./absolute.yaml") == ["absolute.yaml", "conf/a.yaml", "current", "releases/1/a.yaml"]
 
 
-def test_the_parent_of_a_link_is_that_of_what_it_leads_to():
+def test_parent_of_a_link_is_that_of_its_target():
     Path("there/sub").mkdir(parents=True)
     link("here", "there/sub")
     link("a.yaml", "here/../b.yaml")
@@ -48,13 +48,13 @@ def test_the_parent_of_a_link_is_that_of_what_it_leads_to():
 
 
 @pytest.mark.parametrize("target", ["a", "./a", "b", "a/x", "a/../a", "../{here}/a"])
-def test_links_in_a_circle_end(target):
+def test_circular_links_end(target):
     link("a", target.format(here=Path.cwd().name))
     link("b", "a")
     assert "a" in changing("a/x.yaml")
 
 
-def test_what_is_known_is_not_asked_again(monkeypatch):
+def test_known_links_are_not_read_again(monkeypatch):
     known = {}
     link("data", "v1")
     link("a.yaml", "data/a.yaml")
@@ -67,7 +67,7 @@ def test_what_is_known_is_not_asked_again(monkeypatch):
     assert asked == ["b.yaml", "b.yaml"], "the link, and what it leads to"
 
 
-def test_without_a_working_directory_nothing_leads_anywhere(tmp_path, monkeypatch):
+def test_relative_path_without_a_working_directory_has_no_places(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -75,7 +75,7 @@ def test_without_a_working_directory_nothing_leads_anywhere(tmp_path, monkeypatc
     assert list(places("/", {})) == [("/", "")]
 
 
-def test_nearest_directory(tmp_path):
+def test_nearest_directory_exists(tmp_path):
     assert nearest_directory(str(tmp_path / "a" / "b" / "c.yaml")) == (str(tmp_path), "a")
     assert nearest_directory(str(tmp_path / "c.yaml")) == (str(tmp_path), "c.yaml")
     assert nearest_directory("c.yaml") == (".", "c.yaml")
@@ -83,7 +83,7 @@ def test_nearest_directory(tmp_path):
     assert nearest_directory("/") == ("/", "")
 
 
-def test_what_is_below_a_directory(tmp_path):
+def test_below_lists_visible_entries_without_entering_links(tmp_path):
     for name in ("a.yaml", "sub/b.yaml", ".hidden/c.yaml", "sub/.d.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

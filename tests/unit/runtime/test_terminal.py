@@ -18,19 +18,19 @@ def _plain_environment(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
 
 
-def test_a_terminal_gets_colours():
+def test_terminal_output_has_colours():
     assert Paint(Terminal())("red", "x") == "\x1b[31mx\x1b[0m"
 
 
-def test_a_file_does_not():
+def test_file_output_has_no_colours():
     assert Paint(io.StringIO())("red", "x") == "x"
 
 
-def test_no_color_is_respected(monkeypatch):
+def test_no_color_disables_colours(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     assert Paint(Terminal())("red", "x") == "x"
 
 
-def test_a_dumb_terminal_gets_none(monkeypatch):
+def test_dumb_terminal_has_no_colours(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     assert Paint(Terminal())("red", "x") == "x"

@@ -12,7 +12,7 @@ from varnish_gateway.runtime.webserver import WebServer, alive
 ANY_PORT = Address("127.0.0.1", 0)
 
 
-async def test_pages_answer_the_methods_that_they_are_for():
+async def test_page_answers_its_methods():
     server = WebServer({"GET /health": alive, "* /drain": alive}, "HEALTH_ADDR")
     await server.start(ANY_PORT)
     try:
@@ -30,7 +30,7 @@ async def test_pages_answer_the_methods_that_they_are_for():
         await server.stop()
 
 
-async def test_an_address_that_is_taken_names_the_setting():
+async def test_address_in_use_names_the_setting():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -3,7 +3,7 @@
 import pytest
 
 from support.watching import TIMEOUT
-from varnish_gateway.standalone.watcher import Watcher
+from varnish_gateway.standalone.files.watcher import Watcher
 
 
 @pytest.fixture
@@ -24,4 +24,4 @@ def watcher(conf):
 @pytest.fixture
 def _long_absence(monkeypatch):
     """Let nothing that is kept back be told within a test, however slow the machine is."""
-    monkeypatch.setattr("varnish_gateway.standalone.watcher.ABSENCE_SECONDS", 10 * TIMEOUT)
+    monkeypatch.setattr("varnish_gateway.standalone.files.watcher.ABSENCE_SECONDS", 10 * TIMEOUT)

@@ -85,7 +85,7 @@ def write(engine: Engine, conf, **files: str | None) -> None:
     engine.update([str(conf / f"{name}.yaml") for name in files])
 
 
-async def test_a_plane_for_each_gateway(engine, conf):
+async def test_each_gateway_has_a_plane(engine, conf):
     write(engine, conf, gateway=gateway("cafe", 8080), other=gateway("other", 8081))
     assert engine.planes.keys() == {CAFE, OTHER}
     assert engine.planes[CAFE].work_dir.name == "default.cafe"
@@ -101,7 +101,7 @@ async def test_a_plane_for_each_gateway(engine, conf):
     assert engine.planes[OTHER].closed
 
 
-async def test_one_that_comes_and_goes_again_waits_for_the_first_ones_end(engine, conf, caplog):
+async def test_recreated_gateway_waits_for_its_former_plane(engine, conf, caplog):
     """Else two data planes are in one directory, and end each other's varnishd."""
     drained = asyncio.Event()
     write(engine, conf, gateway=gateway("cafe", 8080))
@@ -137,7 +137,7 @@ async def test_endpoints_reach_every_plane(engine, conf):
     assert engine.planes[CAFE._replace(name="third")].updates[0][1] == {}
 
 
-async def test_statuses_are_said_when_they_change(engine, conf, caplog):
+async def test_statuses_are_logged_when_they_change(engine, conf, caplog):
     caplog.set_level(logging.INFO)
     write(engine, conf, gateway=gateway("cafe", 8080), route=route("a"))
     assert "HTTPRoute default/a: Accepted, ResolvedRefs" in caplog.messages
@@ -153,7 +153,7 @@ async def test_statuses_are_said_when_they_change(engine, conf, caplog):
     assert caplog.messages[-1].startswith("Gateway default/cafe: Accepted, Programmed, ResolvedRefs")
 
 
-async def test_a_listener_set_is_programmed_with_its_gateway(engine, conf, caplog):
+async def test_listener_set_is_programmed_with_its_gateway(engine, conf, caplog):
     caplog.set_level(logging.INFO)
     allowing = gateway("cafe", 8080).replace("spec: {", "spec: {allowedListeners: {namespaces: {from: Same}}, ")
     write(engine, conf, gateway=allowing, sets=listener_set("more", "cafe"))
@@ -169,7 +169,7 @@ async def test_a_listener_set_is_programmed_with_its_gateway(engine, conf, caplo
     assert [line.partition(":")[0] for line in caplog.messages] == ["Gateway default/cafe", "ListenerSet default/other"]
 
 
-async def test_many_good_statuses_are_counted(engine, conf, caplog):
+async def test_many_accepted_objects_are_counted(engine, conf, caplog):
     caplog.set_level(logging.INFO)
     names = [f"r{number}" for number in range(MANY + 1)]
     write(engine, conf, gateway=gateway("cafe", 8080), routes="---\n".join(map(route, names)))
@@ -177,14 +177,14 @@ async def test_many_good_statuses_are_counted(engine, conf, caplog):
     assert not any(message.startswith("HTTPRoute ") for message in caplog.messages)
 
 
-async def test_a_bad_file_changes_nothing_but_the_log(engine, conf, caplog):
+async def test_invalid_file_changes_only_the_log(engine, conf, caplog):
     write(engine, conf, gateway=gateway("cafe", 8080))
     write(engine, conf, gateway="{")
     assert len(engine.planes[CAFE].updates) == 1
     assert caplog.messages[-1].startswith(f"{conf}/gateway.yaml:1: ")
 
 
-async def test_changes_are_followed(engine, conf):
+async def test_changed_files_are_applied(engine, conf):
     serving = asyncio.create_task(engine.serve())
     async with asyncio.timeout(5):
         while not engine.planes:
@@ -195,7 +195,7 @@ async def test_changes_are_followed(engine, conf):
     serving.cancel()
 
 
-async def test_a_fault_of_ours_in_a_plane_ends_everything(engine):
+async def test_bug_in_a_plane_stops_the_engine(engine):
     serving = asyncio.create_task(engine.serve())
     async with asyncio.timeout(5):
         while not engine.planes:
@@ -205,12 +205,12 @@ async def test_a_fault_of_ours_in_a_plane_ends_everything(engine):
             await serving
 
 
-async def test_a_path_that_is_not_there(tmp_path):
+async def test_missing_path_is_rejected(tmp_path):
     with pytest.raises(errors.BadSettings):
         Engine([str(tmp_path / "nowhere")], tmp_path)
 
 
-def test_long_names_get_short_directories_of_their_own():
+def test_long_names_have_short_unique_directories():
     short, long, longer = (Key("Gateway", "n", "g" * count) for count in (40, 60, 61))
     names = [directory_name(key) for key in (short, long, longer)]
     assert names[0] == f"n.{short.name}"

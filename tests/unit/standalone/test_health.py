@@ -27,11 +27,11 @@ async def ask():
     await server.stop()
 
 
-async def test_alive(ask):
+async def test_health_answers_while_the_process_lives(ask):
     assert await ask("/health") == (200, "ok\n")
 
 
-async def test_ready_only_when_every_gateway_serves(ask):
+async def test_ready_needs_every_gateway_to_serve(ask):
     assert await ask("/ready") == (503, {"ready": False, "gateways": {}})
     ask.planes[CAFE] = SimpleNamespace(is_ready=True, served={"configuration": "x"})
     assert await ask("/ready") == (200, {"ready": True, "gateways": {"default/cafe": {"configuration": "x"}}})

@@ -82,7 +82,7 @@ def changes() -> list[Change]:
     return [entry for entry in Recorder.log if isinstance(entry, Change)]
 
 
-async def test_everything_comes_with_the_start_and_then_only_what_changed(plane):
+async def test_start_applies_everything_and_later_only_changes(plane):
     plane.update(first(), {SLICE: None})
     await until_async(lambda: plane.told == [(True, "")])
     assert Recorder.log[0] == ("start", (), "default/cafe")
@@ -99,7 +99,7 @@ async def test_everything_comes_with_the_start_and_then_only_what_changed(plane)
     assert (changes()[2].routing, changes()[2].slices) == ({}, {SLICE: None})
 
 
-async def test_sockets_and_tls_are_handed_over_when_they_change(plane):
+async def test_sockets_and_tls_are_applied_only_when_they_change(plane):
     """Whoever hands them over waits for HAProxy."""
     tls = Tls((wire.TlsPort(port=443, certificates=()),), {"a.pem": b"a"})
     secure = wire.Listener(name="https", socket="https-443", port=443, scheme="https")
@@ -117,13 +117,13 @@ async def test_sockets_and_tls_are_handed_over_when_they_change(plane):
     assert (changes()[5].tls, changes()[5].sockets is not None) == (tls, True), "a new data plane gets everything"
 
 
-async def test_what_stands_against_it_is_told(plane):
+async def test_problems_are_reported(plane):
     Recorder.outcome = Outcome((errors.VclRejected("no such function"),))
     plane.update(first(user_vcl=UserVcl("x", "nonsense")), {})
     await until_async(lambda: plane.told == [(False, "no such function")])
 
 
-async def test_a_start_that_fails_is_tried_again_with_everything(plane):
+async def test_failed_start_is_retried_with_everything(plane):
     Recorder.start_fails = 2
     plane.update(first(), {})
     await until_async(lambda: plane.told[-1:] == [(True, "")])
@@ -131,7 +131,7 @@ async def test_a_start_that_fails_is_tried_again_with_everything(plane):
     assert list(changes()[0].routing) == [0]
 
 
-async def test_a_plane_waits_for_the_one_before_it(tmp_path):
+async def test_plane_waits_for_a_draining_plane_of_its_gateway(tmp_path):
     draining = asyncio.create_task(asyncio.Event().wait())
     plane = Plane(KEY, tmp_path, lambda *_: None, after=draining)
     plane.update(first(), {})
@@ -142,7 +142,7 @@ async def test_a_plane_waits_for_the_one_before_it(tmp_path):
     await plane.close()
 
 
-async def test_other_arguments_are_handed_over_to_the_data_plane_that_runs(plane):
+async def test_changed_arguments_are_applied_to_the_running_data_plane(plane):
     plane.update(first(), {})
     await until_async(changes)
     plane.update(GatewayDelta(parameters=Parameters(varnishd_extra_args=("-p", "thread_pools=1"))), {})
@@ -151,7 +151,7 @@ async def test_other_arguments_are_handed_over_to_the_data_plane_that_runs(plane
     assert "stop" not in Recorder.log
 
 
-async def test_without_listeners_nothing_runs(plane):
+async def test_gateway_without_listeners_runs_nothing(plane):
     plane.update(first(), {})
     await until_async(changes)
     plane.update(GatewayDelta(placed=()), {})
@@ -160,7 +160,7 @@ async def test_without_listeners_nothing_runs(plane):
     await until_async(lambda: len(changes()) == 2)
 
 
-async def test_user_vcl_that_is_not_there_yet_is_waited_for(plane):
+async def test_missing_user_vcl_is_awaited(plane):
     missing = UserVclUnavailable("ConfigMap a", "does not exist")
     plane.update(first(user_vcl=missing), {})
     await until_async(lambda: plane.told == [(False, "the user VCL is not available")])
@@ -172,7 +172,7 @@ async def test_user_vcl_that_is_not_there_yet_is_waited_for(plane):
     assert "# mine" in changes()[1].vcl, "the last good one stays"
 
 
-async def test_what_gets_well_by_itself_is_told(plane):
+async def test_recovery_without_a_change_is_reported(plane):
     plane.update(first(), {})
     await until_async(changes)
     data_plane = plane._data_plane
@@ -183,7 +183,7 @@ async def test_what_gets_well_by_itself_is_told(plane):
     assert plane.told[-2:] == [(False, "varnishd does not run"), (True, "")]
 
 
-async def test_a_close_that_is_cancelled_ends_so(plane):
+async def test_cancelled_close_raises_the_cancellation(plane):
     closing = asyncio.create_task(plane.close())
     await asyncio.sleep(0)
     closing.cancel()
@@ -191,7 +191,7 @@ async def test_a_close_that_is_cancelled_ends_so(plane):
     assert closing.cancelled()
 
 
-async def test_a_close_completes_a_stop_that_it_interrupts(plane, monkeypatch):
+async def test_close_completes_an_interrupted_stop(plane, monkeypatch):
     plane.update(first(), {})
     await until_async(changes)
     stops = []

@@ -37,34 +37,34 @@ GOOD = (condition("Accepted"), condition("ResolvedRefs"))
 MISSING = condition("ResolvedRefs", "False", "BackendNotFound", "Service default/tea does not exist")
 
 
-def test_a_route_that_is_well():
+def test_accepted_route_is_described():
     assert describe(ROUTE, route(GOOD)) == "HTTPRoute default/cafe: Accepted, ResolvedRefs"
 
 
-def test_a_route_that_is_not():
+def test_rejected_route_is_described_with_its_reason():
     status = route((condition("Accepted"), MISSING))
     assert describe(ROUTE, status) == (
         "HTTPRoute default/cafe: not ResolvedRefs (BackendNotFound): Service default/tea does not exist"
     )
 
 
-def test_several_parents_are_told_apart():
+def test_parents_of_a_route_are_named():
     status = route(GOOD, (condition("Accepted", "False", "NoMatchingListenerHostname"), condition("ResolvedRefs")))
     assert describe(ROUTE, status) == "HTTPRoute default/cafe: parent two: not Accepted (NoMatchingListenerHostname)"
 
 
-def test_conditions_that_are_bad_when_true():
+def test_condition_that_is_bad_when_true_is_a_fault():
     status = route((*GOOD, condition("PartiallyInvalid", "True", "UnsupportedValue", "dropped")))
     assert describe(ROUTE, status) == "HTTPRoute default/cafe: PartiallyInvalid (UnsupportedValue): dropped"
 
 
-def test_a_gateway_counts_its_routes():
+def test_gateway_description_counts_routes():
     status = gateway((condition("Accepted"), condition("Programmed", "Unknown")), (condition("Accepted"),))
     assert faults(status) == []
     assert describe(GATEWAY, status) == "Gateway default/cafe: Accepted; routes by listener: http 3"
 
 
-def test_a_listener_that_is_refused_is_said_once():
+def test_rejected_listener_is_described_once():
     refused = condition("Accepted", "False", "PortUnavailable", "port 80 is taken by Gateway default/a")
     unprogrammed = condition("Programmed", "False", "Invalid")
     status = gateway((condition("Accepted"),), (refused, unprogrammed, condition("Conflicted", "False")))
@@ -73,12 +73,12 @@ def test_a_listener_that_is_refused_is_said_once():
     ]
 
 
-def test_what_is_not_programmed_is_a_fault():
+def test_gateway_that_is_not_programmed_is_a_fault():
     status = gateway((condition("Accepted"), condition("Programmed", "False", "Pending", "address in use")), ())
     assert [str(fault) for fault in faults(status)] == ["not Programmed (Pending): address in use"]
 
 
-def test_what_holds_for_the_gateway_is_not_said_again_for_each_listener():
+def test_fault_of_a_gateway_is_not_repeated_for_each_listener():
     waiting = condition("Programmed", "False", "Pending", "Unterminated string, starting at\n(line 1)\n")
     status = gateway((condition("Accepted"), waiting), (condition("Accepted"), waiting))
     assert describe(GATEWAY, status) == (
@@ -86,7 +86,7 @@ def test_what_holds_for_the_gateway_is_not_said_again_for_each_listener():
     )
 
 
-def test_a_listener_set_says_once_that_its_gateway_is_not_programmed():
+def test_listener_set_reports_once_that_its_gateway_is_not_programmed():
     waits = (condition("Accepted"), condition("Programmed", "False", "ParentNotProgrammed", "port 80 is in use"))
     listener = (condition("Accepted"), condition("Programmed", "False", "Pending", "port 80 is in use"))
     status = ListenerSetStatus(waits, (ListenerStatus("http", (), 2, listener),))

@@ -17,12 +17,6 @@ SOURCES = {".py": ("src", "tools", "tests/support"), ".rs": ("ghost",)}
 
 CONTEXT = "the folder makes the meaning plain"
 REPEATED_CLASSES: dict[str, str] = {
-    "Backoff": CONTEXT,
-    "Event": CONTEXT,
-    "Fault": CONTEXT,
-    "Gateway": CONTEXT,
-    "Problem": CONTEXT,
-    "Socket": CONTEXT,
 }
 SAME_SIGNATURE = "the simulated client has the signature of the real one"
 PASSAGES_IN = (("src", ".py"), ("tests", ".py"), ("tools", ".py"), ("bench", ".py"), ("ghost", ".rs"))

@@ -19,7 +19,7 @@ import msgspec
 from varnish_gateway import errors
 from varnish_gateway.kinds import KINDS, Kind, SchemaSource
 from varnish_gateway.standalone.schema.core import BUILT_IN, METADATA
-from varnish_gateway.standalone.schema.problem import Problem
+from varnish_gateway.standalone.schema.problem import FieldProblem
 from varnish_gateway.standalone.schema.structure import compile_schema
 
 SCHEMAS = Path(__file__).parent.parent / "schemas"
@@ -33,7 +33,7 @@ class KindSchema:
     schema: Mapping[str, Any]
 
     @cached_property
-    def _compiled(self) -> tuple[Callable[[Any, list[Problem]], None], list[str]]:
+    def _compiled(self) -> tuple[Callable[[Any, list[FieldProblem]], None], list[str]]:
         unusable: list[str] = []
         return compile_schema(self.schema, unusable), unusable
 
@@ -42,9 +42,9 @@ class KindSchema:
         """CEL rules that the library can't compile; they are not checked."""
         return self._compiled[1]
 
-    def check(self, document: dict[str, Any]) -> list[Problem]:
+    def check(self, document: dict[str, Any]) -> list[FieldProblem]:
         """Apply defaults to the document in place; return what is wrong with it."""
-        problems: list[Problem] = []
+        problems: list[FieldProblem] = []
         self._compiled[0](document, problems)
         return problems
 

@@ -15,7 +15,7 @@ FieldPath = tuple[str | int, ...]
 
 
 @dataclass
-class Problem:
+class FieldProblem:
     """``steps`` is the path of the field, innermost step first."""
 
     message: str

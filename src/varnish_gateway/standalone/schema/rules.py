@@ -20,9 +20,9 @@ from typing import Any
 import cel
 import msgspec
 
-from varnish_gateway.standalone.schema.problem import Problem
+from varnish_gateway.standalone.schema.problem import FieldProblem
 
-Check = Callable[[Any, list[Problem]], None]
+Check = Callable[[Any, list[FieldProblem]], None]
 
 REMEMBERED = 1024
 
@@ -63,7 +63,7 @@ def compile_rules(rules: Sequence[Mapping[str, str]], unusable: list[str]) -> Ch
     together = cel.compile(" && ".join(f"({program.source})" for program, _ in programs))
     good: set[bytes] = set()
 
-    def check(value: Any, problems: list[Problem]) -> None:
+    def check(value: Any, problems: list[FieldProblem]) -> None:
         encoded = msgspec.json.encode(value)
         if encoded in good:
             return
@@ -72,7 +72,7 @@ def compile_rules(rules: Sequence[Mapping[str, str]], unusable: list[str]) -> Ch
                 good.clear()
             good.add(encoded)
             return
-        problems.extend(Problem(message) for program, message in programs if not _holds(program, value))
+        problems.extend(FieldProblem(message) for program, message in programs if not _holds(program, value))
 
     return check
 

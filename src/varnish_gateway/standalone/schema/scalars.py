@@ -1,7 +1,7 @@
 """Checks of strings, numbers and booleans.
 
 In:   one schema node of a scalar type.
-Out:  a check that appends a Problem when a value does not follow it.
+Out:  a check that appends a FieldProblem when a value does not follow it.
 """
 
 # ruff: noqa: ANN401  a document's values can be anything
@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from varnish_gateway.standalone.schema.problem import Problem, did_you_mean, kind_of, show
+from varnish_gateway.standalone.schema.problem import FieldProblem, did_you_mean, kind_of, show
 
-Check = Callable[[Any, list[Problem]], None]
+Check = Callable[[Any, list[FieldProblem]], None]
 Schema = Mapping[str, Any]
 
 _INTEGER_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
@@ -27,22 +27,22 @@ def string(schema: Schema) -> Check:
     is_valid, noun = _FORMATS.get(schema.get("format", ""), (None, ""))
     values = schema.get("enum")
 
-    def check(value: Any, problems: list[Problem]) -> None:
+    def check(value: Any, problems: list[FieldProblem]) -> None:
         if type(value) is not str:
             remedy = "" if isinstance(value, dict | list) else f"; write it in quotes: {show(_as_written(value))}"
-            problems.append(Problem(f"expected a string, got {kind_of(value)}{remedy}"))
+            problems.append(FieldProblem(f"expected a string, got {kind_of(value)}{remedy}"))
         elif values is not None and value not in values:
             expected = ", ".join(map(str, values))
             hint = did_you_mean(value, values) if len(values) > 12 or _is_near(value, values) else ""
-            problems.append(Problem(f"{show(value)} is not one of {expected}{hint}"))
+            problems.append(FieldProblem(f"{show(value)} is not one of {expected}{hint}"))
         elif len(value) < at_least:
-            problems.append(Problem("must not be empty" if not value else f"needs at least {at_least} characters"))
+            problems.append(FieldProblem("must not be empty" if not value else f"needs at least {at_least} characters"))
         elif at_most is not None and len(value) > at_most:
-            problems.append(Problem(f"takes at most {at_most} characters, got {len(value)}"))
+            problems.append(FieldProblem(f"takes at most {at_most} characters, got {len(value)}"))
         elif pattern is not None and not pattern.search(value):
-            problems.append(Problem(_pattern_message(value, pattern, schema["pattern"])))
+            problems.append(FieldProblem(_pattern_message(value, pattern, schema["pattern"])))
         elif is_valid is not None and not is_valid(value):
-            problems.append(Problem(f"expected {noun}, got {show(value)}"))
+            problems.append(FieldProblem(f"expected {noun}, got {show(value)}"))
 
     return check
 
@@ -55,26 +55,26 @@ def number(schema: Schema) -> Check:
     values = schema.get("enum")
     noun = "an integer" if whole else "a number"
 
-    def check(value: Any, problems: list[Problem]) -> None:
+    def check(value: Any, problems: list[FieldProblem]) -> None:
         if type(value) is not int and (whole or type(value) is not float):
             remedy = "; remove the quotes" if isinstance(value, str) and value.lstrip("-").isdigit() else ""
-            problems.append(Problem(f"expected {noun}, got {kind_of(value)}{remedy}"))
+            problems.append(FieldProblem(f"expected {noun}, got {kind_of(value)}{remedy}"))
         elif values is not None and value not in values:
-            problems.append(Problem(f"{value} is not one of {', '.join(map(str, values))}"))
+            problems.append(FieldProblem(f"{value} is not one of {', '.join(map(str, values))}"))
         elif (low is not None and value < low) or (high is not None and value > high):
-            problems.append(Problem(f"expected {noun} {_between(low, high)}, got {value}"))
+            problems.append(FieldProblem(f"expected {noun} {_between(low, high)}, got {value}"))
 
     return check
 
 
-def boolean(value: Any, problems: list[Problem]) -> None:
+def boolean(value: Any, problems: list[FieldProblem]) -> None:
     if type(value) is not bool:
-        problems.append(Problem(f"expected true or false, got {kind_of(value)}"))
+        problems.append(FieldProblem(f"expected true or false, got {kind_of(value)}"))
 
 
-def int_or_string(value: Any, problems: list[Problem]) -> None:
+def int_or_string(value: Any, problems: list[FieldProblem]) -> None:
     if type(value) is not int and type(value) is not str:
-        problems.append(Problem(f"expected an integer or a string, got {kind_of(value)}"))
+        problems.append(FieldProblem(f"expected an integer or a string, got {kind_of(value)}"))
 
 
 def _between(low: float | None, high: float | None) -> str:

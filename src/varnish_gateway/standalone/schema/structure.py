@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from varnish_gateway.standalone.schema import scalars
-from varnish_gateway.standalone.schema.problem import Problem, did_you_mean, kind_of
+from varnish_gateway.standalone.schema.problem import FieldProblem, did_you_mean, kind_of
 from varnish_gateway.standalone.schema.rules import compile_rules
 
-Check = Callable[[Any, list[Problem]], None]
+Check = Callable[[Any, list[FieldProblem]], None]
 Schema = Mapping[str, Any]
 
 _KNOWN_KEYWORDS = frozenset(
@@ -45,7 +45,7 @@ def compile_schema(schema: Schema, unusable_rules: list[str]) -> Check:
     if len(checks) == 1 and rules is None:
         return checks[0]
 
-    def check(value: Any, problems: list[Problem]) -> None:
+    def check(value: Any, problems: list[FieldProblem]) -> None:
         before = len(problems)
         for each in checks:
             each(value, problems)
@@ -76,7 +76,7 @@ def _by_type(schema: Schema, unusable_rules: list[str]) -> Check:
     return check
 
 
-def _anything(_value: Any, _problems: list[Problem]) -> None:
+def _anything(_value: Any, _problems: list[FieldProblem]) -> None:
     """Take every value: the node has no type."""
 
 
@@ -92,14 +92,14 @@ def _object(schema: Schema, unusable_rules: list[str]) -> Check:
     others = _additional(schema, unusable_rules)
     size = _size(schema.get("minProperties", 0), schema.get("maxProperties"))
 
-    def check(value: Any, problems: list[Problem]) -> None:
+    def check(value: Any, problems: list[FieldProblem]) -> None:
         if type(value) is not dict:
-            problems.append(Problem(f"expected an object, got {kind_of(value)}"))
+            problems.append(FieldProblem(f"expected an object, got {kind_of(value)}"))
             return
         _drop_nulls(value, children, nullable)
         for name in defaults.keys() - value.keys():
             value[name] = copy.deepcopy(defaults[name])
-        problems.extend(Problem("is required", [name]) for name in required if name not in value)
+        problems.extend(FieldProblem("is required", [name]) for name in required if name not in value)
         for name, child_value in value.items():
             child = children.get(name, others)
             before = len(problems)
@@ -107,7 +107,7 @@ def _object(schema: Schema, unusable_rules: list[str]) -> Check:
                 child(child_value, problems)
             else:
                 free = children.keys() - (value.keys() - defaults.keys())
-                problems.append(Problem(f"unknown field{did_you_mean(name, free)}"))
+                problems.append(FieldProblem(f"unknown field{did_you_mean(name, free)}"))
             for problem in problems[before:]:
                 problem.steps.append(name)
         size(value, problems)
@@ -141,10 +141,10 @@ def _array(schema: Schema, unusable_rules: list[str]) -> Check:
     size = _size(schema.get("minItems", 0), schema.get("maxItems"))
     unique = _uniqueness(schema)
 
-    def check(value: Any, problems: list[Problem]) -> None:
+    def check(value: Any, problems: list[FieldProblem]) -> None:
         if type(value) is not list:
             remedy = '; put "- " in front of it' if isinstance(value, dict | str) else ""
-            problems.append(Problem(f"expected a list, got {kind_of(value)}{remedy}"))
+            problems.append(FieldProblem(f"expected a list, got {kind_of(value)}{remedy}"))
             return
         size(value, problems)
         for index, item in enumerate(value):
@@ -165,7 +165,7 @@ def _uniqueness(schema: Schema) -> Check | None:
         return None
     keys = schema.get("x-kubernetes-list-map-keys", ())
 
-    def check(value: Any, problems: list[Problem]) -> None:
+    def check(value: Any, problems: list[FieldProblem]) -> None:
         seen: dict[Any, int] = {}
         for index, item in enumerate(value):
             if list_type == "map" and isinstance(item, dict):
@@ -175,7 +175,7 @@ def _uniqueness(schema: Schema) -> Check | None:
                 identity = named = str(item)
             first = seen.setdefault(identity, index)
             if first != index:
-                problems.append(Problem(f"has the same {named} as entry [{first}]; each may occur once", [index]))
+                problems.append(FieldProblem(f"has the same {named} as entry [{first}]; each may occur once", [index]))
 
     return check
 
@@ -183,12 +183,12 @@ def _uniqueness(schema: Schema) -> Check | None:
 def _size(at_least: int, at_most: int | None) -> Check:
     """Return the check of how many entries a list or an object has."""
 
-    def check(value: Any, problems: list[Problem]) -> None:
+    def check(value: Any, problems: list[FieldProblem]) -> None:
         if len(value) < at_least:
             noun = "entry" if at_least == 1 else "entries"
-            problems.append(Problem(f"needs at least {at_least} {noun}, got {len(value)}"))
+            problems.append(FieldProblem(f"needs at least {at_least} {noun}, got {len(value)}"))
         elif at_most is not None and len(value) > at_most:
-            problems.append(Problem(f"takes at most {at_most} entries, got {len(value)}"))
+            problems.append(FieldProblem(f"takes at most {at_most} entries, got {len(value)}"))
 
     return check
 
@@ -216,12 +216,12 @@ def _alternative(schema: Schema) -> Check:
     elif "enum" in schema:
         checks.append(_one_of_values(schema["enum"]))
 
-    def check(value: Any, problems: list[Problem]) -> None:
+    def check(value: Any, problems: list[FieldProblem]) -> None:
         for each in checks:
             each(value, problems)
         if not isinstance(value, dict):
             return
-        problems.extend(Problem("is required", [name]) for name in schema.get("required", ()) if name not in value)
+        problems.extend(FieldProblem("is required", [name]) for name in schema.get("required", ()) if name not in value)
         for name, child in fields.items():
             if name in value:
                 before = len(problems)
@@ -233,18 +233,18 @@ def _alternative(schema: Schema) -> Check:
 
 
 def _one_of_values(values: list[Any]) -> Check:
-    def check(value: Any, problems: list[Problem]) -> None:
+    def check(value: Any, problems: list[FieldProblem]) -> None:
         if value not in values:
-            problems.append(Problem(f"is not one of {', '.join(map(str, values))}"))
+            problems.append(FieldProblem(f"is not one of {', '.join(map(str, values))}"))
 
     return check
 
 
 def _any_of(alternatives: list[Check], *, exactly_one: bool) -> Check:
-    def check(value: Any, problems: list[Problem]) -> None:
-        attempts: list[list[Problem]] = []
+    def check(value: Any, problems: list[FieldProblem]) -> None:
+        attempts: list[list[FieldProblem]] = []
         for alternative in alternatives:
-            attempt: list[Problem] = []
+            attempt: list[FieldProblem] = []
             alternative(value, attempt)
             attempts.append(attempt)
         matching = sum(not attempt for attempt in attempts)
@@ -252,23 +252,23 @@ def _any_of(alternatives: list[Check], *, exactly_one: bool) -> Check:
             # The alternative that came furthest down is the one that was meant.
             problems.extend(_closest(attempts))
         elif exactly_one and matching > 1:
-            problems.append(Problem("fits several alternatives of which it may fit one"))
+            problems.append(FieldProblem("fits several alternatives of which it may fit one"))
 
     return check
 
 
-def _closest(attempts: list[list[Problem]]) -> list[Problem]:
+def _closest(attempts: list[list[FieldProblem]]) -> list[FieldProblem]:
     deepest = max(attempts, key=lambda attempt: (max(len(p.steps) for p in attempt), -len(attempt)))
     same_place = [attempt[0] for attempt in attempts if attempt[0].steps == deepest[0].steps]
     message = " or ".join(dict.fromkeys(problem.message for problem in same_place))
-    return [Problem(message, deepest[0].steps)]
+    return [FieldProblem(message, deepest[0].steps)]
 
 
 def _not(inner: Check) -> Check:
-    def check(value: Any, problems: list[Problem]) -> None:
-        attempt: list[Problem] = []
+    def check(value: Any, problems: list[FieldProblem]) -> None:
+        attempt: list[FieldProblem] = []
         inner(value, attempt)
         if not attempt:
-            problems.append(Problem("has a form that is not allowed here"))
+            problems.append(FieldProblem("has a form that is not allowed here"))
 
     return check

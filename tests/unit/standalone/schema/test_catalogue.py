@@ -14,21 +14,21 @@ def catalogue() -> Catalogue:
     return Catalogue()
 
 
-def test_exactly_the_kinds_that_are_read_have_a_schema(catalogue):
+def test_exactly_the_decoded_kinds_have_a_schema(catalogue):
     assert catalogue.kinds.keys() == TYPES.keys()
 
 
-def test_namespaced_as_the_types_say(catalogue):
+def test_scope_matches_the_type(catalogue):
     assert {name: kind.namespaced for name, kind in catalogue.kinds.items()} == {
         name: kind.namespaced for name, kind in TYPES.items()
     }
 
 
-def test_every_rule_of_every_kind_can_be_checked(catalogue):
+def test_every_rule_of_every_kind_compiles(catalogue):
     assert {name: kind.unusable_rules for name, kind in catalogue.kinds.items() if kind.unusable_rules} == {}
 
 
-def test_a_kind_of_someone_else_is_not_read(catalogue):
+def test_foreign_kind_is_not_found(catalogue):
     assert catalogue.find("apps/v1", "Deployment") is None
     assert catalogue.find("serving.knative.dev/v1", "Service") is None
 
@@ -41,12 +41,12 @@ def test_a_kind_of_someone_else_is_not_read(catalogue):
         ("v1", "Configmap", 'unknown kind "Configmap"; did you mean "ConfigMap"?'),
     ],
 )
-def test_what_looks_like_a_slip_is_refused(catalogue, version, kind, message):
+def test_misspelt_kind_or_version_is_rejected(catalogue, version, kind, message):
     with pytest.raises(errors.UnknownKind, match=message.replace("?", r"\?")):
         catalogue.find(version, kind)
 
 
-def test_missing_schemas_say_how_to_get_them(tmp_path):
+def test_missing_schema_names_the_tool_that_writes_it(tmp_path):
     with pytest.raises(errors.BadSettings, match="fetch_schemas"):
         Catalogue(tmp_path)
 
@@ -85,7 +85,7 @@ PARAMETERS = ("gateway.varnish-software.com/v1alpha1", "GatewayClassParameters")
         ),
     ],
 )
-def test_gateway_class_parameters(catalogue, spec, found):
+def test_gateway_class_parameters_are_validated(catalogue, spec, found):
     assert problems(catalogue, *PARAMETERS, spec=spec) == found
 
 
@@ -105,7 +105,7 @@ def test_gateway_class_parameters(catalogue, spec, found):
         ),
     ],
 )
-def test_service(catalogue, spec, found):
+def test_service_is_validated(catalogue, spec, found):
     assert problems(catalogue, "v1", "Service", spec=spec) == found
 
 

@@ -26,22 +26,22 @@ def holds(rule: str, value: object) -> bool:
         ("self.exists_one(x, x.a == 1)", [{"a": 1}, {"a": 2}], [{"a": 1}, {"a": 1}]),
     ],
 )
-def test_functions_that_crds_use(rule, good, bad):
+def test_cel_functions_of_the_crds_work(rule, good, bad):
     assert holds(rule, good)
     assert not holds(rule, bad)
 
 
-def test_an_evaluation_that_fails_is_a_rule_that_does_not_hold():
+def test_failing_evaluation_violates_the_rule():
     assert not holds("self.missing == 1", {})
 
 
-def test_a_rule_about_the_previous_version_is_left_out():
+def test_transition_rule_is_skipped():
     unusable: list[str] = []
     assert compile_rules([{"rule": "self == oldSelf", "message": "immutable"}], unusable) is None
     assert unusable == []
 
 
-def test_a_rule_that_does_not_compile_is_reported():
+def test_rule_that_does_not_compile_is_reported():
     unusable: list[str] = []
     assert compile_rules([{"rule": "self ===", "message": "x"}], unusable) is None
     assert unusable == ["self ==="]

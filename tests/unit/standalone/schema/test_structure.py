@@ -53,7 +53,7 @@ def fields(**properties: dict) -> dict:
         ({"x-kubernetes-int-or-string": True}, 1.5, "expected an integer or a string, got the number 1.5"),
     ],
 )
-def test_what_is_refused(schema, value, message):
+def test_invalid_value_is_rejected(schema, value, message):
     assert check(schema, value) == [f": {message}"]
 
 
@@ -67,7 +67,7 @@ def test_what_is_refused(schema, value, message):
         ({"type": "object"}, {"anything": [1]}),
     ],
 )
-def test_what_is_taken(schema, value):
+def test_valid_value_is_accepted(schema, value):
     assert check(schema, value) == []
 
 
@@ -78,7 +78,7 @@ def test_problems_name_their_field():
     ]
 
 
-def test_unknown_field_leads_to_the_right_one():
+def test_unknown_field_suggests_the_right_one():
     schema = fields(backendRefs={}, matches={}, type={"default": "a"})
     assert check(schema, {"backendRef": 1}) == ['backendRef: unknown field; did you mean "backendRefs"?']
     assert check(schema, {"MATCHES": 1}) == ['MATCHES: unknown field; did you mean "matches"?']
@@ -86,7 +86,7 @@ def test_unknown_field_leads_to_the_right_one():
     assert check(schema, {"zzz": 1}) == ["zzz: unknown field; known here: backendRefs, matches, type"]
 
 
-def test_required():
+def test_missing_required_field_is_reported():
     assert check({**fields(name={}), "required": ["name"]}, {}) == ["name: is required"]
 
 
@@ -108,14 +108,14 @@ def test_defaults_are_not_shared_between_documents():
     assert second == {"a": {"b": 1}}
 
 
-def test_null_is_absent_unless_nullable():
+def test_null_counts_as_absent_unless_nullable():
     value = {"a": None, "b": None, "c": None}
     schema = fields(a={"type": "string"}, b={"type": "string", "default": "x"}, c={"nullable": True})
     assert check(schema, value) == []
     assert value == {"b": "x", "c": None}
 
 
-def test_list_maps_and_sets_hold_nothing_twice():
+def test_duplicates_in_list_maps_and_sets_are_rejected():
     by_name = {"type": "array", "items": {}, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     assert check(by_name, [{"name": "a"}, {"name": "b"}, {"name": "a"}]) == [
         "[2]: has the same name 'a' as entry [0]; each may occur once"
@@ -133,7 +133,7 @@ ADDRESS = {
 }
 
 
-def test_alternatives_speak_for_the_one_that_was_meant():
+def test_alternatives_report_the_closest_one():
     assert check(ADDRESS, {"type": "IPAddress", "value": "10.0.0.1"}) == []
     assert check(ADDRESS, {"type": "IPAddress", "value": "::1"}) == []
     assert check(ADDRESS, {"type": "Hostname", "value": "x"}) == []
@@ -142,7 +142,7 @@ def test_alternatives_speak_for_the_one_that_was_meant():
     ]
 
 
-def test_a_keyword_without_meaning_is_refused_when_compiling():
+def test_unknown_schema_keyword_is_rejected_when_compiling():
     with pytest.raises(ValueError, match="multipleOf"):
         compile_schema({"type": "integer", "multipleOf": 2}, [])
 
@@ -153,13 +153,13 @@ RULES = [
 ]
 
 
-def test_rules_are_checked_one_by_one_when_they_do_not_all_hold():
+def test_violated_rules_are_reported_one_by_one():
     schema = {**fields(low={"type": "integer"}, high={"type": "integer"}), "x-kubernetes-validations": RULES}
     assert check(schema, {"low": 1, "high": 2}) == []
     assert check(schema, {"low": 3, "high": 2}) == [": low must not exceed high"]
     assert check(schema, {"low": 30, "high": 20}) == [": low must not exceed high", ": high must stay below 10"]
 
 
-def test_rules_wait_until_the_structure_is_right():
+def test_rules_run_only_on_a_valid_structure():
     schema = {**fields(low={"type": "integer"}, high={"type": "integer"}), "x-kubernetes-validations": RULES}
     assert check(schema, {"low": "x", "high": 20}) == ['low: expected an integer, got the string "x"']

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from varnish_gateway.api import Key
-from varnish_gateway.standalone.manifests import Reading, read_manifest
+from varnish_gateway.standalone.files.manifests import Reading, read_manifest
 from varnish_gateway.standalone.schema import Catalogue
 
 CATALOGUE = Catalogue()
@@ -51,23 +51,23 @@ def test_documents_become_objects_with_defaults_and_a_namespace():
     assert reading.objects[Key("Service", "default", "tea")].line == 19
 
 
-def test_lists_are_unfolded():
+def test_lists_are_unfolded_into_their_items():
     items = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in "ab"]
     reading = read(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), "all.json")
     assert list(reading.objects) == [Key("Namespace", "", "a"), Key("Namespace", "", "b")]
 
 
-def test_json_values_may_follow_one_another():
+def test_several_json_values_in_a_file_are_read():
     text = "\n".join(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}) for name in "ab")
     reading = read(text, "all.json")
     assert [found.line for found in reading.objects.values()] == [1, 2]
 
 
-def test_status_is_ours_to_write():
+def test_status_in_a_file_is_ignored():
     assert complaints(f"{ROUTE.format(name='tea')}status: {{parents: []}}\n") == []
 
 
-def test_a_mark_of_byte_order_is_no_fault():
+def test_byte_order_mark_is_accepted():
     assert complaints(f"\ufeff{SERVICE}") == []
     assert (
         complaints("\ufeff" + json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}), "x.json")
@@ -89,26 +89,26 @@ def test_complaints_name_file_line_object_field_and_remedy():
     ]
 
 
-def test_a_bad_document_leaves_the_others_alone():
+def test_invalid_document_does_not_affect_others():
     reading = read(f"{SERVICE}---\n{BAD_ROUTE}")
     assert list(reading.objects) == [Key("Service", "default", "tea")]
     assert reading.broken == {Key("HTTPRoute", "default", "tea")}
     assert not reading.unnamed
 
 
-def test_rules_of_the_crd_are_checked():
+def test_cel_rules_of_the_crd_are_applied():
     (complaint,) = complaints(ROUTE.format(name="tea").replace("value: /api", "value: api"))
     assert complaint.startswith("cafe.yaml:12: HTTPRoute default/tea (document 1): spec.rules[0].matches[0].path: ")
 
 
-def test_lines_inside_lists():
+def test_complaint_inside_a_list_names_its_line():
     text = "kind: List\napiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata:\n    name: Tea\n"
     assert complaints(text) == [
         'cafe.yaml:7: Service default/Tea (document 1): metadata.name: "Tea" has to be written with lower case: "tea"'
     ]
 
 
-def test_lines_in_json():
+def test_complaint_in_json_names_its_line():
     text = '{\n\t"apiVersion": "v1",\n\t"kind": "Service",\n\t"metadata": {"name": "x"},\n\t"spec": {"prts": []}\n}'
     (complaint,) = complaints(text, "x.json")
     assert complaint.endswith('spec.prts: unknown field; did you mean "ports"?')
@@ -132,7 +132,7 @@ def test_lines_in_json():
         ),
     ],
 )
-def test_what_can_not_be_named_freezes_the_file(text, complaint):
+def test_document_without_a_name_freezes_the_file(text, complaint):
     reading = read(text)
     assert str(reading.complaints[0]) == complaint
     assert reading.unnamed
@@ -146,18 +146,18 @@ def test_what_can_not_be_named_freezes_the_file(text, complaint):
         ("[" * 100_000, "x.json:1: nested too deep"),
     ],
 )
-def test_json_that_can_not_be_read(text, complaint):
+def test_unreadable_json_is_reported(text, complaint):
     reading = read(text, "x.json")
     assert [str(each) for each in reading.complaints] == [complaint]
     assert reading.unnamed
 
 
-def test_text_that_is_not_utf8():
+def test_file_that_is_not_utf8_is_reported():
     reading = read_manifest("x.yaml", b"a: 1\nb: \xff\n", CATALOGUE)
     assert [str(each) for each in reading.complaints] == ["x.yaml:2: is not UTF-8 text; store the file as UTF-8"]
 
 
-def test_an_object_twice_in_a_file():
+def test_object_defined_twice_in_a_file_is_reported():
     reading = read(f"{SERVICE}---\n{SERVICE}")
     (complaint,) = reading.complaints
     assert (complaint.line, complaint.document) == (6, 2)
@@ -165,7 +165,7 @@ def test_an_object_twice_in_a_file():
     assert list(reading.objects) == [Key("Service", "default", "tea")]
 
 
-def test_a_kind_that_is_not_read_is_ignored():
+def test_unknown_kind_is_ignored():
     reading = read(f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: x}}\n---\n{SERVICE}")
     assert [str(each) for each in reading.ignored.values()] == [
         "cafe.yaml:1: Deployment (document 1): is not read by Varnish Gateway and was ignored"
@@ -174,7 +174,7 @@ def test_a_kind_that_is_not_read_is_ignored():
     assert len(reading.objects) == 1
 
 
-def test_reading_many_files_is_quick():
+def test_reading_many_files_is_fast():
     texts = [ROUTE.format(name=f"route-{number}").encode() for number in range(500)]
     before = time.process_time()
     for text in texts:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from varnish_gateway import errors
 from varnish_gateway.api import Key, Object
 from varnish_gateway.decoding import decode
-from varnish_gateway.standalone import yamltext
-from varnish_gateway.standalone.schema import Catalogue, FieldPath, KindSchema, Problem, dotted
+from varnish_gateway.standalone.files import yamltext
+from varnish_gateway.standalone.schema import Catalogue, FieldPath, FieldProblem, KindSchema, dotted
 
 SUFFIXES = (".yaml", ".yml", ".json")
 DEFAULT_NAMESPACE = "default"
@@ -176,7 +176,7 @@ class _Document:
     def read(self) -> None:
         document = self.place.value
         if not isinstance(document, dict):
-            self._complain(Problem("expected an object with apiVersion, kind and metadata"), "")
+            self._complain(FieldProblem("expected an object with apiVersion, kind and metadata"), "")
             self.reading.unnamed = True
             return
         kind = self._kind(document)
@@ -201,18 +201,18 @@ class _Document:
         version, kind = document.get("apiVersion"), document.get("kind")
         for name, value in (("apiVersion", version), ("kind", kind)):
             if not isinstance(value, str) or not value:
-                self._complain(Problem("is required, as text", [name]), "")
+                self._complain(FieldProblem("is required, as text", [name]), "")
                 self.reading.unnamed = True
                 return None
         try:
             found = self.catalogue.find(str(version), str(kind))
         except errors.UnknownKind as error:
-            self._complain(Problem(str(error)), "")
+            self._complain(FieldProblem(str(error)), "")
             self.reading.unnamed = True
             return None
         if found is None:
             message = "is not read by Varnish Gateway and was ignored"
-            self.reading.ignored[f"{kind} of {version}"] = self._complaint(Problem(message), str(kind))
+            self.reading.ignored[f"{kind} of {version}"] = self._complaint(FieldProblem(message), str(kind))
         return found
 
     def _take(self, key: Key, document: dict[str, Any], kind: KindSchema) -> None:
@@ -223,15 +223,15 @@ class _Document:
             metadata.pop("namespace", None)
         self.reading.objects[key] = Found(decode(document), self.place.line)
 
-    def _twice(self, key: Key) -> Problem:
+    def _twice(self, key: Key) -> FieldProblem:
         first = self.reading.objects.get(key)
         where = f" on line {first.line}" if first else " above"
-        return Problem(f"is already defined in this file{where}; that one stays, remove one of the two")
+        return FieldProblem(f"is already defined in this file{where}; that one stays, remove one of the two")
 
-    def _complain(self, problem: Problem, subject: str) -> None:
+    def _complain(self, problem: FieldProblem, subject: str) -> None:
         self.reading.complaints.append(self._complaint(problem, subject))
 
-    def _complaint(self, problem: Problem, subject: str) -> Complaint:
+    def _complaint(self, problem: FieldProblem, subject: str) -> Complaint:
         return Complaint(
             file=self.name,
             line=self.lines.of(self.place, problem.path),

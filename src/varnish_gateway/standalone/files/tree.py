@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from varnish_gateway import errors
-from varnish_gateway.standalone.manifests import SUFFIXES
+from varnish_gateway.standalone.files.manifests import SUFFIXES
 
 log = logging.getLogger(__name__)
 

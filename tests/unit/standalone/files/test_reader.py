@@ -3,7 +3,7 @@
 import pytest
 
 from varnish_gateway.api import Key
-from varnish_gateway.standalone.files import Files
+from varnish_gateway.standalone.files.reader import Files
 from varnish_gateway.standalone.schema import Catalogue
 
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: tea}\nspec: {ports: [{port: %d}]}\n"
@@ -15,15 +15,15 @@ def files() -> Files:
     return Files(Catalogue())
 
 
-def test_same_bytes_are_not_read_again(files, tmp_path, monkeypatch):
+def test_unchanged_bytes_are_not_parsed_again(files, tmp_path, monkeypatch):
     path = tmp_path / "a.yaml"
     path.write_text(SERVICE % 80)
     assert TEA in files.update([str(path)]).objects
-    monkeypatch.setattr("varnish_gateway.standalone.files.read_manifest", None)
+    monkeypatch.setattr("varnish_gateway.standalone.files.reader.read_manifest", None)
     assert files.update([str(path)]).objects == {}
 
 
-def test_a_file_that_is_gone(files, tmp_path):
+def test_deleted_file_removes_its_objects(files, tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text(SERVICE % 80)
     files.update([str(path)])
@@ -32,7 +32,7 @@ def test_a_file_that_is_gone(files, tmp_path):
     assert files.update([str(path)]).objects == {}
 
 
-def test_a_file_whose_place_a_directory_takes_is_gone(files, tmp_path):
+def test_file_replaced_by_a_directory_counts_as_deleted(files, tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text(SERVICE % 80)
     files.update([str(path)])
@@ -41,7 +41,7 @@ def test_a_file_whose_place_a_directory_takes_is_gone(files, tmp_path):
     assert files.update([str(path)]).objects[TEA] is None
 
 
-def test_a_file_that_can_not_be_read_keeps_its_objects(files, tmp_path):
+def test_unreadable_file_keeps_its_objects(files, tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text(SERVICE % 80)
     files.update([str(path)])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from varnish_gateway.standalone.yamltext import MAX_ALIASED, MAX_DEPTH, Unreadable, documents, plain
+from varnish_gateway.standalone.files.yamltext import MAX_ALIASED, MAX_DEPTH, Unreadable, documents, plain
 
 
 def values(text: str) -> list[object]:
@@ -15,7 +15,7 @@ def refusal(text: str) -> tuple[int, str]:
     return caught.value.line, caught.value.message
 
 
-def test_several_documents_and_their_lines():
+def test_documents_have_their_lines():
     found = list(documents("a: 1\n---\n\nb: [x, {c: d}]\n---\n---\nnull\n"))
     assert [(each.value, each.line) for each in found] == [({"a": 1}, 1), ({"b": ["x", {"c": "d"}]}, 4)]
 
@@ -41,21 +41,21 @@ def test_several_documents_and_their_lines():
         ("text", "text"),
     ],
 )
-def test_plain_scalars_mean_what_they_mean_to_kubernetes(written, value):
+def test_plain_scalars_are_typed_as_in_kubernetes(written, value):
     assert plain(written) == value
 
 
-def test_quoted_and_tagged_scalars_stay_text():
+def test_quoted_and_tagged_scalars_are_text():
     assert values("a: 'yes'\nb: \"80\"\nc: !!str 80\nd: |\n  80\n") == [{"a": "yes", "b": "80", "c": "80", "d": "80\n"}]
 
 
-def test_aliases_are_copies_and_merge_keys_yield():
+def test_aliases_are_copied_and_merge_keys_applied():
     (value,) = values("x: &x {b: [1], c: 2}\ny: *x\nz:\n  <<: *x\n  c: 3\n")
     assert value == {"x": {"b": [1], "c": 2}, "y": {"b": [1], "c": 2}, "z": {"b": [1], "c": 3}}
     assert value["x"]["b"] is not value["y"]["b"]
 
 
-def test_lines_of_fields_are_those_of_their_keys():
+def test_fields_have_the_lines_of_their_keys():
     (document,) = documents("spec:\n  rules:\n  - name: a\n    paths:\n    - b\n    - c\n", lines=True)
     assert document.lines[("spec", "rules", 0, "paths")] == 4
     assert document.lines[("spec", "rules", 0, "paths", 1)] == 6
@@ -77,7 +77,7 @@ def test_lines_of_fields_are_those_of_their_keys():
         ("a: &a [1]\nb: {<<: *a}\n", 2, 'a merge key "<<" takes one alias of a mapping'),
     ],
 )
-def test_what_is_refused(text, line, message):
+def test_invalid_value_is_rejected(text, line, message):
     assert refusal(text) == (line, message)
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from varnish_gateway import errors
-from varnish_gateway.standalone.tree import check_roots, scan
+from varnish_gateway.standalone.files.tree import check_roots, scan
 
 
-def test_directories_with_all_below_them(tmp_path):
+def test_directories_are_scanned_recursively(tmp_path):
     for name in ("a.yaml", "sub/b.yml", "sub/sub/c.json", "readme.md", ".hidden.yaml", ".git/d.yaml", "sub/e.yaml~"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -16,7 +16,7 @@ def test_directories_with_all_below_them(tmp_path):
     assert list(tree.directories) == [str(tmp_path), str(tmp_path / "sub"), str(tmp_path / "sub/sub")]
 
 
-def test_links_are_followed_and_loops_end(tmp_path):
+def test_links_are_followed_without_looping(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.yaml").touch()
     (tmp_path / "real" / "back").symlink_to(tmp_path)
@@ -27,7 +27,7 @@ def test_links_are_followed_and_loops_end(tmp_path):
     assert list(scan([str(tmp_path / "link")]).files)[-1] == str(tmp_path / "link" / "a.yaml")
 
 
-def test_links_that_lead_in_a_circle_or_nowhere_are_no_manifests(tmp_path):
+def test_circular_and_dangling_links_are_not_manifests(tmp_path):
     (tmp_path / "a.yaml").symlink_to("a.yaml")
     (tmp_path / "b.yaml").symlink_to("nothing.yaml")
     (tmp_path / "c.yaml").touch()
@@ -36,24 +36,24 @@ def test_links_that_lead_in_a_circle_or_nowhere_are_no_manifests(tmp_path):
     assert list(tree.links) == [str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")]
 
 
-def test_a_file_given_twice_counts_once(tmp_path):
+def test_file_given_twice_is_listed_once(tmp_path):
     file = tmp_path / "a.yaml"
     file.touch()
     assert list(scan([str(file), str(file)]).files) == [str(file)]
 
 
-def test_a_path_that_is_not_there_is_an_error(tmp_path):
+def test_missing_path_is_an_error(tmp_path):
     with pytest.raises(errors.BadSettings, match="no such file or directory"):
         check_roots([str(tmp_path / "x.yaml")])
 
 
-def test_a_file_that_is_no_manifest_is_an_error(tmp_path):
+def test_file_that_is_not_a_manifest_is_an_error(tmp_path):
     (tmp_path / "notes.txt").touch()
     with pytest.raises(errors.BadSettings, match=r"has to end in \.yaml, \.yml, \.json"):
         check_roots([str(tmp_path / "notes.txt")])
 
 
-def test_a_directory_that_can_not_be_listed_is_said(tmp_path, monkeypatch, caplog):
+def test_unlistable_directory_is_logged(tmp_path, monkeypatch, caplog):
     def refuse(_: str) -> None:
         raise PermissionError(13, "Permission denied")
 

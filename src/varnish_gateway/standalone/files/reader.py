@@ -8,8 +8,8 @@ A file whose bytes are the same is not looked at further.
 import hashlib
 from collections.abc import Iterable
 
-from varnish_gateway.standalone.manifests import Complaint, Reading, read_manifest
-from varnish_gateway.standalone.objects import Changes, Objects
+from varnish_gateway.standalone.files.manifests import Complaint, Reading, read_manifest
+from varnish_gateway.standalone.files.objects import Changes, Objects
 from varnish_gateway.standalone.schema import Catalogue
 
 

@@ -27,7 +27,7 @@ from asyncinotify import Event, Mask
 
 from varnish_gateway.runtime.inotify import DirectoryWatch
 from varnish_gateway.runtime.paths import Place, Way, nearest_directory, places
-from varnish_gateway.standalone.tree import Tree, is_manifest, scan
+from varnish_gateway.standalone.files.tree import Tree, is_manifest, scan
 
 QUIET_SECONDS = 0.002
 LONGEST_BURST_SECONDS = 0.05

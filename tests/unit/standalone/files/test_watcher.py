@@ -9,15 +9,15 @@ import pytest
 
 from support.directories import replace
 from support.watching import TIMEOUT, changed, is_quiet, write
-from varnish_gateway.standalone.tree import Tree, scan
-from varnish_gateway.standalone.watcher import ABSENCE_SECONDS, QUIET_SECONDS, Watcher
+from varnish_gateway.standalone.files.tree import Tree, scan
+from varnish_gateway.standalone.files.watcher import ABSENCE_SECONDS, QUIET_SECONDS, Watcher
 
 
-async def test_what_is_there(watcher, conf):
+async def test_existing_manifests_are_listed(watcher, conf):
     assert watcher.files == [str(conf / "a.yaml"), str(conf / "b.yaml")]
 
 
-async def test_write_and_rename_and_removal_name_one_file(watcher, conf):
+async def test_write_rename_and_removal_report_one_file(watcher, conf):
     (conf / "a.yaml").write_text("a: 2\n")
     await changed(watcher, conf / "a.yaml")
     replace(conf / "b.yaml", "b: 2\n")
@@ -31,7 +31,7 @@ async def test_write_and_rename_and_removal_name_one_file(watcher, conf):
     assert sorted(watcher.files) == [str(conf / "b.yaml"), str(conf / "d.yaml")]
 
 
-async def test_a_file_counts_once_its_writer_closes_it(watcher, conf):
+async def test_file_is_reported_when_its_writer_closes_it(watcher, conf):
     with (conf / "a.yaml").open("w") as writer:
         writer.write("half")
         writer.flush()
@@ -41,7 +41,7 @@ async def test_a_file_counts_once_its_writer_closes_it(watcher, conf):
 
 
 @pytest.mark.parametrize("event", ["permissions", "a directory", "a link"])
-async def test_whatever_else_happens_a_file_that_is_being_written_is_not_read(watcher, conf, event):
+async def test_file_being_written_is_not_reported_whatever_else_happens(watcher, conf, event):
     """Cut at the end of a document it would be valid, and lack the objects behind that."""
     with (conf / "a.yaml").open("w") as writer:
         if event == "permissions":
@@ -59,7 +59,7 @@ async def test_whatever_else_happens_a_file_that_is_being_written_is_not_read(wa
     await changed(watcher, conf / "a.yaml")
 
 
-async def test_a_write_whose_end_was_not_told_is_told_a_moment_later(watcher, conf):
+async def test_write_without_a_close_event_is_reported_later(watcher, conf):
     with (conf / "a.yaml").open("w") as writer:
         (conf / "sub").mkdir()
         await is_quiet(watcher, conf / "b.yaml")
@@ -68,7 +68,7 @@ async def test_a_write_whose_end_was_not_told_is_told_a_moment_later(watcher, co
     await changed(watcher, conf / "a.yaml")
 
 
-async def test_bookkeeping_of_editors_is_passed_over(watcher, conf):
+async def test_temporary_files_of_editors_are_ignored(watcher, conf):
     for name in (".a.yaml.swp", "4913", "a.yaml~", "notes.txt"):
         (conf / name).write_text("x")
         (conf / name).unlink()
@@ -76,7 +76,7 @@ async def test_bookkeeping_of_editors_is_passed_over(watcher, conf):
 
 
 @pytest.mark.parametrize("pause", [0, 20 * QUIET_SECONDS])
-async def test_a_file_whose_place_a_directory_takes_is_gone(watcher, conf, tmp_path, pause):
+async def test_file_replaced_by_a_directory_counts_as_deleted(watcher, conf, tmp_path, pause):
     write(tmp_path / "elsewhere" / "x.yaml", "x: 1\n")
     (conf / "a.yaml").unlink()
     await asyncio.sleep(pause)
@@ -84,7 +84,7 @@ async def test_a_file_whose_place_a_directory_takes_is_gone(watcher, conf, tmp_p
     await changed(watcher, conf / "a.yaml", conf / "a.yaml" / "x.yaml")
 
 
-async def test_a_file_given_by_name(conf):
+async def test_file_as_root_is_watched(conf):
     with Watcher([str(conf / "a.yaml")]) as watcher:
         assert watcher.files == [str(conf / "a.yaml")]
         (conf / "b.yaml").write_text("b: 2\n")
@@ -97,7 +97,7 @@ async def test_a_file_given_by_name(conf):
 
 
 @pytest.mark.parametrize("name", ["a.yaml", "./a.yaml", "../conf/a.yaml"])
-async def test_a_relative_name_of_a_file(conf, monkeypatch, name):
+async def test_relative_file_as_root_is_watched(conf, monkeypatch, name):
     """Not even size and time tell what cp -p wrote."""
     monkeypatch.chdir(conf)
     os.utime("a.yaml", (1, 1))
@@ -108,7 +108,7 @@ async def test_a_relative_name_of_a_file(conf, monkeypatch, name):
             assert await watcher.changed() == set(watcher.files)
 
 
-async def test_a_file_given_by_name_beside_its_directory(conf, monkeypatch):
+async def test_file_given_beside_its_directory_is_reported_by_all_paths(conf, monkeypatch):
     monkeypatch.chdir(conf)
     with Watcher([".", "a.yaml", str(conf / "a.yaml")]) as watcher:
         names = {"./a.yaml", "a.yaml", str(conf / "a.yaml")}
@@ -120,7 +120,7 @@ async def test_a_file_given_by_name_beside_its_directory(conf, monkeypatch):
                 assert await watcher.changed() == names
 
 
-async def test_the_working_directory_goes(conf, monkeypatch):
+async def test_deleted_working_directory_is_reported(conf, monkeypatch):
     monkeypatch.chdir(conf)
     with Watcher(["."]) as watcher:
         shutil.rmtree(conf)
@@ -128,7 +128,7 @@ async def test_the_working_directory_goes(conf, monkeypatch):
             assert await watcher.changed() == {"./a.yaml", "./b.yaml"}
 
 
-async def test_a_relative_path(conf, monkeypatch):
+async def test_relative_directory_is_watched(conf, monkeypatch):
     monkeypatch.chdir(conf)
     with Watcher(["./"]) as watcher:
         assert watcher.files == ["./a.yaml", "./b.yaml"]
@@ -137,43 +137,43 @@ async def test_a_relative_path(conf, monkeypatch):
             assert await watcher.changed() == {"./a.yaml"}
 
 
-async def test_what_appears_before_a_directory_is_watched_is_found(watcher, conf, monkeypatch):
+async def test_file_created_before_the_watch_is_found(watcher, conf, monkeypatch):
     def scan_and_write(roots: list[str]) -> Tree:
         tree = scan(roots)
         if str(conf / "sub") in tree.directories and not (conf / "sub" / "c.yaml").exists():
             (conf / "sub" / "c.yaml").write_text("c: 1\n")
         return tree
 
-    monkeypatch.setattr("varnish_gateway.standalone.watcher.scan", scan_and_write)
+    monkeypatch.setattr("varnish_gateway.standalone.files.watcher.scan", scan_and_write)
     (conf / "sub").mkdir()
     await changed(watcher, conf / "sub" / "c.yaml")
 
 
-async def test_a_hard_link_comes_without_a_write(watcher, conf, tmp_path):
+async def test_new_hard_link_is_reported(watcher, conf, tmp_path):
     (tmp_path / "x.yaml").write_text("x: 1\n")
     os.link(tmp_path / "x.yaml", conf / "x.yaml")
     await changed(watcher, conf / "x.yaml")
 
 
-async def test_other_permissions_may_make_it_readable(watcher, conf):
+async def test_changed_permissions_are_reported(watcher, conf):
     (conf / "a.yaml").chmod(0o600)
     await changed(watcher, conf / "a.yaml")
 
 
-async def test_other_permissions_count_also_after_another_time(watcher, conf):
+async def test_changed_permissions_after_a_new_time_are_reported(watcher, conf):
     os.utime(conf / "a.yaml", (1, 1))
     (conf / "a.yaml").chmod(0o600)
     await changed(watcher, conf / "a.yaml")
 
 
-async def test_a_burst_is_one_set(watcher, conf):
+async def test_burst_is_reported_as_one_set(watcher, conf):
     for number in range(300):
         (conf / f"n{number}.yaml").write_text("x: 1\n")
     async with asyncio.timeout(TIMEOUT):
         assert len(await watcher.changed()) == 300
 
 
-async def test_lost_events_are_made_good(watcher, conf):
+async def test_lost_events_cause_a_scan(watcher, conf):
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if limit > 50_000:
         pytest.skip("the queue is too long to be filled in a test")
@@ -184,13 +184,13 @@ async def test_lost_events_are_made_good(watcher, conf):
     await changed(watcher, conf / "a.yaml")
 
 
-async def test_changes_one_after_another_are_each_noticed(watcher, conf):
+async def test_consecutive_changes_are_each_reported(watcher, conf):
     for number in range(20):
         replace(conf / "a.yaml", f"a: {number}\n")
         await changed(watcher, conf / "a.yaml")
 
 
-async def test_a_file_that_is_removed_and_written_anew_was_never_gone(watcher, conf):
+async def test_file_deleted_and_rewritten_is_not_reported_as_deleted(watcher, conf):
     (conf / "a.yaml").unlink()
     await is_quiet(watcher, conf / "b.yaml")
     with (conf / "a.yaml").open("w") as writer:
@@ -206,7 +206,7 @@ async def test_a_file_that_is_removed_and_written_anew_was_never_gone(watcher, c
 @pytest.mark.usefixtures("_long_absence")
 @pytest.mark.parametrize("root", ["conf", "conf/a.yaml"])
 @pytest.mark.parametrize("pause", [0, 20 * QUIET_SECONDS])
-async def test_a_file_that_is_made_anew_is_not_read_before_its_end(conf, root, pause):
+async def test_recreated_file_is_not_reported_before_it_is_closed(conf, root, pause):
     """Empty, or cut at the end of a document, it would be valid, and lack objects."""
     with Watcher([str(conf.parent / root)]) as watcher:
         found = asyncio.create_task(watcher.changed())

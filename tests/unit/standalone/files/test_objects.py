@@ -1,8 +1,8 @@
 """What files define together, as they change."""
 
 from varnish_gateway.api import Key, Namespace
-from varnish_gateway.standalone.manifests import read_manifest
-from varnish_gateway.standalone.objects import NAMESPACE_LABEL, Changes, Objects
+from varnish_gateway.standalone.files.manifests import read_manifest
+from varnish_gateway.standalone.files.objects import NAMESPACE_LABEL, Changes, Objects
 from varnish_gateway.standalone.schema import Catalogue
 
 CATALOGUE = Catalogue()
@@ -30,7 +30,7 @@ def port(changes: Changes, key: Key = TEA) -> int:
     return changes.objects[key].spec.ports[0].port
 
 
-def test_only_changes_come_out():
+def test_only_changed_objects_are_returned():
     objects = Objects()
     assert set(update(objects, a=service("tea") + service("coffee")).objects) == {TEA, COFFEE, DEFAULT}
     assert update(objects, a=service("tea") + service("coffee")).objects == {}
@@ -39,14 +39,14 @@ def test_only_changes_come_out():
     assert port(changes) == 81
 
 
-def test_a_document_that_is_gone_takes_its_object_along():
+def test_removed_document_deletes_its_object():
     objects = Objects()
     update(objects, a=service("tea") + service("coffee"))
     assert update(objects, a=service("tea")).objects == {COFFEE: None}
     assert update(objects, a=None).objects == {TEA: None, DEFAULT: None}
 
 
-def test_a_bad_document_freezes_its_object_alone():
+def test_invalid_document_freezes_its_object_alone():
     objects = Objects()
     update(objects, a=service("tea") + service("coffee"))
     changes = update(objects, a=service("tea", "x") + service("coffee", 81))
@@ -55,14 +55,14 @@ def test_a_bad_document_freezes_its_object_alone():
     assert port(update(objects, a=service("tea", 82) + service("coffee", 81))) == 82
 
 
-def test_a_file_that_can_not_be_read_freezes_its_objects():
+def test_unreadable_file_freezes_its_objects():
     objects = Objects()
     update(objects, a=service("tea") + service("coffee"), b=service("milk"))
     assert update(objects, a="{", b=None).objects == {Key("Service", "default", "milk"): None}
     assert update(objects, a=service("coffee")).objects == {TEA: None}
 
 
-def test_a_document_that_can_not_be_named_keeps_what_the_file_had():
+def test_document_without_a_name_keeps_the_files_objects():
     objects = Objects()
     update(objects, a=service("tea") + service("coffee"))
     nameless = "---\napiVersion: v1\nkind: Service\nmetadata: {nme: tea}\n"
@@ -70,7 +70,7 @@ def test_a_document_that_can_not_be_named_keeps_what_the_file_had():
     assert set(changes.objects) == {COFFEE}
 
 
-def test_an_object_in_two_files_belongs_to_the_first():
+def test_object_in_two_files_belongs_to_the_first():
     objects = Objects()
     update(objects, a=service("tea"))
     changes = update(objects, b=service("tea", 81))
@@ -83,7 +83,7 @@ def test_an_object_in_two_files_belongs_to_the_first():
     assert objects.place_of(TEA) == "b.yaml:2"
 
 
-def test_a_renamed_file_is_no_duplicate():
+def test_renamed_file_is_not_a_duplicate():
     objects = Objects()
     update(objects, a=service("tea"))
     changes = update(objects, b=service("tea"), a=None)
@@ -118,7 +118,7 @@ def test_namespaces_in_use_exist():
     assert update(objects, b=None).objects == {shop: None}
 
 
-def test_a_kind_that_is_not_read_is_mentioned_once():
+def test_unknown_kind_is_reported_once():
     objects = Objects()
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"
     assert len(update(objects, a=pod).ignored) == 1

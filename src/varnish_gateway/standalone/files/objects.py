@@ -19,7 +19,7 @@ import msgspec
 
 from varnish_gateway.api import Key, Namespace, Object
 from varnish_gateway.api.meta import Metadata
-from varnish_gateway.standalone.manifests import Complaint, Found, Reading
+from varnish_gateway.standalone.files.manifests import Complaint, Found, Reading
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 

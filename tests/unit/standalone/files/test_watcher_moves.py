@@ -9,10 +9,10 @@ from asyncinotify import Inotify, Mask, Watch
 
 from support.directories import replace
 from support.watching import TIMEOUT, changed, is_quiet, write
-from varnish_gateway.standalone.watcher import ABSENCE_SECONDS, QUIET_SECONDS, Watcher
+from varnish_gateway.standalone.files.watcher import ABSENCE_SECONDS, QUIET_SECONDS, Watcher
 
 
-async def test_a_link_tells_of_its_target_at_once(watcher, conf):
+async def test_change_of_a_links_target_is_reported_at_once(watcher, conf):
     (conf / "link.yaml").symlink_to("a.yaml")
     await changed(watcher, conf / "link.yaml")
     (conf / "a.yaml").write_text("a: 22\n")
@@ -30,7 +30,7 @@ async def test_new_directories_are_watched(watcher, conf):
     await changed(watcher, conf / "sub" / "sub" / "c.yaml")
 
 
-async def test_a_directory_of_two_names_is_forgotten_by_both(conf, tmp_path):
+async def test_deleted_directory_with_two_paths_is_unwatched_by_both(conf, tmp_path):
     root = tmp_path / "other"
     root.symlink_to(conf)
     (conf / "b.yaml").unlink()
@@ -42,7 +42,7 @@ async def test_a_directory_of_two_names_is_forgotten_by_both(conf, tmp_path):
         assert not {str(root), str(conf)} & set(watcher.directories)
 
 
-async def test_what_is_below_a_directory_that_moves_is_followed(watcher, conf):
+async def test_files_below_a_moved_directory_are_followed(watcher, conf):
     x, moved = conf / "old" / "sub" / "x.yaml", conf / "new" / "sub" / "x.yaml"
     write(x, "x: 1\n")
     await changed(watcher, x)
@@ -54,7 +54,7 @@ async def test_what_is_below_a_directory_that_moves_is_followed(watcher, conf):
     await changed(watcher, moved.with_name("y.yaml"))
 
 
-async def test_a_tree_that_is_replaced_is_followed_and_the_old_one_is_not(watcher, conf, tmp_path):
+async def test_replaced_tree_is_watched_and_the_old_one_is_not(watcher, conf, tmp_path):
     x = conf / "routes" / "sub" / "x.yaml"
     write(x, "x: 1\n")
     await changed(watcher, x)
@@ -78,7 +78,7 @@ async def test_a_tree_that_is_replaced_is_followed_and_the_old_one_is_not(watche
         ("linked/x.yaml", "linked/x.yaml"),
     ],
 )
-async def test_a_link_that_is_swapped_is_followed_wherever_it_is_on_the_way(tmp_path, root, link):
+async def test_swapped_link_anywhere_on_the_path_is_followed(tmp_path, root, link):
     """Releases are put in place like this: current leads to one of them."""
     for release in ("1", "2"):
         write(tmp_path / "releases" / release / "x.yaml", f"x: {release}\n")
@@ -100,7 +100,7 @@ async def test_a_link_that_is_swapped_is_followed_wherever_it_is_on_the_way(tmp_
             await asyncio.wait_for(watcher.changed(), 20 * QUIET_SECONDS)
 
 
-async def test_a_directory_that_joins_the_tree_by_another_name(watcher, conf, tmp_path):
+async def test_directory_linked_a_second_time_is_reported(watcher, conf, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     write(elsewhere / "x.yaml", "x: 1\n")
     (conf / "x.yaml").symlink_to(elsewhere / "x.yaml")
@@ -111,7 +111,7 @@ async def test_a_directory_that_joins_the_tree_by_another_name(watcher, conf, tm
     await changed(watcher, conf / "sub" / "y.yaml")
 
 
-async def test_a_link_that_leads_where_another_does_is_followed_when_it_changes(watcher, conf, tmp_path):
+async def test_second_link_to_the_same_target_is_followed(watcher, conf, tmp_path):
     write(tmp_path / "elsewhere" / "x.yaml", "x: 1\n")
     (conf / "two").symlink_to(tmp_path / "elsewhere")
     await changed(watcher, conf / "two" / "x.yaml")
@@ -121,7 +121,7 @@ async def test_a_link_that_leads_where_another_does_is_followed_when_it_changes(
     await changed(watcher, conf / "two" / "x.yaml")
 
 
-async def test_what_a_link_leads_to_comes_back(watcher, conf, tmp_path):
+async def test_recreated_target_of_a_link_is_reported(watcher, conf, tmp_path):
     target = tmp_path / "elsewhere" / "x.yaml"
     write(target, "x: 1\n")
     (conf / "x.yaml").symlink_to(target)
@@ -132,7 +132,7 @@ async def test_what_a_link_leads_to_comes_back(watcher, conf, tmp_path):
     await changed(watcher, conf / "x.yaml")
 
 
-async def test_a_directory_that_may_not_be_watched_is_said(conf, tmp_path, monkeypatch, caplog):
+async def test_unwatchable_directory_is_logged(conf, tmp_path, monkeypatch, caplog):
     add_watch = Inotify.add_watch
 
     def refuse(self: Inotify, path: str, mask: Mask) -> Watch:
@@ -146,7 +146,7 @@ async def test_a_directory_that_may_not_be_watched_is_said(conf, tmp_path, monke
         await is_quiet(watcher, conf / "a.yaml")
 
 
-async def test_a_directory_that_moves_in_and_out(watcher, conf, tmp_path):
+async def test_directory_moved_in_and_out_is_followed(watcher, conf, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "c.yaml").write_text("c: 1\n")
@@ -158,7 +158,7 @@ async def test_a_directory_that_moves_in_and_out(watcher, conf, tmp_path):
     await is_quiet(watcher, conf / "a.yaml")
 
 
-async def test_the_directory_itself_comes_back(watcher, conf):
+async def test_recreated_root_is_watched_again(watcher, conf):
     shutil.rmtree(conf)
     await changed(watcher, conf / "a.yaml", conf / "b.yaml")
     conf.mkdir()
@@ -168,7 +168,7 @@ async def test_the_directory_itself_comes_back(watcher, conf):
     await changed(watcher, conf / "a.yaml")
 
 
-async def test_a_directory_whose_parent_comes_back(tmp_path):
+async def test_root_with_a_recreated_parent_is_watched_again(tmp_path):
     conf = tmp_path / "up" / "conf"
     conf.mkdir(parents=True)
     (conf / "a.yaml").write_text("a: 1\n")
@@ -192,7 +192,7 @@ def mount(directory: Path, version: str, **files: str) -> None:
             (directory / f"{name}.yaml").symlink_to(f"..data/{name}.yaml")
 
 
-async def test_a_configmap_mount(tmp_path):
+async def test_swapped_configmap_mount_reports_all_its_files(tmp_path):
     conf = tmp_path / "mount"
     conf.mkdir()
     mount(conf, "v1", a="a: 1\n", b="b: 1\n")
@@ -207,7 +207,7 @@ async def test_a_configmap_mount(tmp_path):
         await changed(watcher, conf / "a.yaml", conf / "b.yaml")
 
 
-async def test_links_to_files_elsewhere(watcher, conf, tmp_path):
+async def test_link_to_a_file_elsewhere_is_followed(watcher, conf, tmp_path):
     target = tmp_path / "elsewhere" / "x.yaml"
     target.parent.mkdir()
     target.write_text("x: 1\n")
@@ -219,7 +219,7 @@ async def test_links_to_files_elsewhere(watcher, conf, tmp_path):
     await changed(watcher, conf / "x.yaml")
 
 
-async def test_links_to_files_that_are_watched_themselves(watcher, conf):
+async def test_link_and_its_watched_target_are_both_reported(watcher, conf):
     (conf / "link.yaml").symlink_to("a.yaml")
     await changed(watcher, conf / "link.yaml")
     (conf / "a.yaml").write_text("a: 22\n")
@@ -227,7 +227,7 @@ async def test_links_to_files_that_are_watched_themselves(watcher, conf):
 
 
 @pytest.mark.usefixtures("_long_absence")
-async def test_a_directory_that_comes_back_by_a_rename_is_read_at_once(watcher, conf):
+async def test_directory_renamed_into_place_is_reported_at_once(watcher, conf):
     """What is renamed into place is not being written."""
     write(conf / "sub" / "c.yaml", "c: 1\n")
     await changed(watcher, conf / "sub" / "c.yaml")
@@ -239,7 +239,7 @@ async def test_a_directory_that_comes_back_by_a_rename_is_read_at_once(watcher, 
     assert await asyncio.wait_for(found, TIMEOUT) == {str(conf / "sub" / "c.yaml")}
 
 
-async def test_a_directory_that_is_replaced_was_never_gone(watcher, conf):
+async def test_replaced_directory_is_not_reported_as_deleted(watcher, conf):
     shutil.copytree(conf, conf.parent / "other")
     found = asyncio.create_task(watcher.changed())
     shutil.rmtree(conf)
