@@ -1,48 +1,48 @@
 """Every error that Varnish Gateway raises on purpose.
 
 GatewayError
-├── InvalidInput        a person has to change something; never retried by itself
-│   ├── UnknownKind     a document of a kind that we don't read
-│   ├── BadDocument     a document that its schema refuses
-│   ├── BadSettings     an environment variable or an option
-│   └── NotOurs         an object of the name that we need belongs to somebody else
-├── VclRejected         varnishd refused a VCL; the previous one is still serving
-├── ReloadRefused       ghost refused a configuration; the previous one is still serving
-├── TlsRefused          HAProxy, or OpenSSL, refused certificates; the previous ones are still serving
-├── AdminError          varnishd's command line answered with an error
-├── ChildExited         a supervised process ended
-└── KubernetesError     the API server did not do what we asked
-    ├── Unreachable     no answer
-    ├── NotLeading      not sent: another operator leads, or may by now
-    └── ApiRefused      an answer that says no; any status that is not below
+├── InvalidInput        the user has to change something; not retried until then
+│   ├── UnknownKind     a document of a kind that Varnish Gateway does not read
+│   ├── BadDocument     a document that violates its schema
+│   ├── BadSettings     an environment variable or an option that can't be used
+│   └── NotOurs         an object with a name that the operator needs belongs to another owner
+├── VclRejected         varnishd rejected a VCL; the previous one keeps serving
+├── ReloadRefused       ghost rejected a configuration; the previous one keeps serving
+├── TlsRefused          HAProxy or OpenSSL rejected certificates; the previous ones keep serving
+├── AdminError          varnishd's command line returned an error
+├── ChildExited         a supervised process exited
+└── KubernetesError     a request to the API server failed
+    ├── Unreachable     no response
+    ├── NotLeading      not sent: another operator leads, or may lead by now
+    └── ApiRefused      an error response; any status that is not below
         ├── NotFound        404
-        ├── Conflict        409: somebody else was quicker, or the object is there already
-        ├── FieldConflict   409: another field manager owns what we want to apply
+        ├── Conflict        409: the object changed since it was read, or exists already
+        ├── FieldConflict   409: another field manager owns fields that the operator applies
         ├── Forbidden       401, 403
-        ├── Invalid         400, 422: the API server does not take this object
+        ├── Invalid         400, 422: the API server rejects this object
         ├── Expired         410: the resource version is too old
         └── Throttled       429
 
-``hint`` says what a person can do about it.
+``hint`` tells the user what to do about it.
 """
 
 
 class GatewayError(Exception):
-    """Base of all."""
+    """Base of all errors that are raised on purpose."""
 
     hint = ""
 
 
 class InvalidInput(GatewayError):
-    """A person has to change something."""
+    """The user has to change something."""
 
 
 class UnknownKind(InvalidInput):
-    """A document of a kind that we don't read."""
+    """A document of a kind that Varnish Gateway does not read."""
 
 
 class BadDocument(InvalidInput):
-    """A document that its schema refuses."""
+    """A document that violates its schema."""
 
 
 class BadSettings(InvalidInput):
@@ -50,51 +50,51 @@ class BadSettings(InvalidInput):
 
 
 class NotOurs(InvalidInput):
-    """An object of the name that we need belongs to somebody else."""
+    """An object with a name that the operator needs belongs to another owner."""
 
 
 class VclRejected(GatewayError):
-    """varnishd refused a VCL; the previous one is still serving."""
+    """varnishd rejected a VCL; the previous one keeps serving."""
 
     hint = "traffic still uses the previous VCL; correct the user VCL and it is tried again"
 
 
 class ReloadRefused(GatewayError):
-    """ghost refused a configuration; the previous one is still serving."""
+    """ghost rejected a configuration; the previous one keeps serving."""
 
     hint = "traffic still uses the previous routing"
 
 
 class TlsRefused(GatewayError):
-    """HAProxy, or OpenSSL, refused certificates; the previous ones are still serving."""
+    """HAProxy or OpenSSL rejected certificates; the previous ones keep serving."""
 
     hint = "traffic still uses the previous certificates; correct the Secret and it is tried again"
 
 
 class AdminError(GatewayError):
-    """varnishd's command line answered with an error."""
+    """varnishd's command line returned an error."""
 
 
 class ChildExited(GatewayError):
-    """A supervised process ended."""
+    """A supervised process exited."""
 
 
 class KubernetesError(GatewayError):
-    """The API server did not do what we asked."""
+    """A request to the API server failed."""
 
 
 class Unreachable(KubernetesError):
-    """No answer: the connection failed, broke or took too long."""
+    """No response: the connection failed, broke or timed out."""
 
-    hint = "it is tried again by itself; traffic is not touched"
+    hint = "the request is retried; traffic is not affected"
 
 
 class NotLeading(KubernetesError):
-    """Not sent: another operator leads, or may by now."""
+    """Not sent: another operator leads, or may lead by now."""
 
 
 class ApiRefused(KubernetesError):
-    """The API server's answer says no."""
+    """The API server returned an error."""
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
         super().__init__(message)
@@ -103,15 +103,15 @@ class ApiRefused(KubernetesError):
 
 
 class NotFound(ApiRefused):
-    """There is no such object, or no such kind."""
+    """The object or its kind does not exist."""
 
 
 class Conflict(ApiRefused):
-    """The object has changed since we read it, or is there already."""
+    """The object changed since it was read, or exists already."""
 
 
 class FieldConflict(ApiRefused):
-    """Another field manager owns what we want to apply."""
+    """Another field manager owns fields that the operator applies."""
 
     hint = "let go of these fields, or let the other manager remove them"
 
@@ -124,21 +124,21 @@ class FieldConflict(ApiRefused):
 
 
 class Forbidden(ApiRefused):
-    """Our ServiceAccount may not do this."""
+    """The ServiceAccount lacks the permission."""
 
     hint = "compare the ClusterRoles and their bindings with deploy/"
 
 
 class Invalid(ApiRefused):
-    """The API server does not take this object; the message names the field."""
+    """The API server rejects this object; the message names the field."""
 
 
 class Expired(ApiRefused):
-    """The resource version that we continue from is too old."""
+    """The resource version to resume from is too old."""
 
 
 class Throttled(ApiRefused):
-    """The API server has too much to do."""
+    """The API server is overloaded."""
 
     def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
         super().__init__(message, status=429, reason="TooManyRequests")

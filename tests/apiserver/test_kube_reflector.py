@@ -247,5 +247,5 @@ async def test_undecodable_object_does_not_affect_others(
         write(cluster, "old", "3", namespace=namespace)
         write(cluster, "new", "2", namespace=namespace)
         await mirrored.until_equal(old="3", other="1", new="2")
-    assert len([record for record in caplog.records if "can't be read" in record.message]) == 2
+    assert len([record for record in caplog.records if "can't decode" in record.message]) == 2
     assert client.metrics.undecodable["HTTPRoute"] == 2

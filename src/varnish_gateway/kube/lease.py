@@ -1,10 +1,10 @@
 """Elect one leader among several operators, by a Lease.
 
 In:   a Lease's name and who we are.
-Out:  ``holds()``: whether we lead now. It turns False by the clock alone, without any answer from
-      the API server, before anybody else may take the lease over.
-Promise: at most one of all that share the Lease leads, as long as clocks run at about the same
-speed; what time of day they show does not matter.
+Out:  ``holds()``: whether this operator leads now. It turns False by the clock alone, without a response
+      from the API server, before another operator may acquire the Lease.
+Promise: at most one of all operators that share the Lease leads, as long as their clocks run at
+about the same speed; the time of day does not matter.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class _Lease(Struct, frozen=True):
 
 
 class Election:
-    """One candidate. Give it a client of its own: writes must not wait behind others, nor for the lease."""
+    """One candidate. It needs a client of its own: its writes must wait neither for others nor for the Lease."""
 
     def __init__(  # noqa: PLR0913 - settings, by name
         self,
@@ -72,22 +72,22 @@ class Election:
         self._renew_deadline = renew_deadline
         self._retry = retry
         self._until = float("-inf")
-        self._seen: _Lease | None = None
-        self._seen_at = 0.0
+        self._observed: _Lease | None = None
+        self._observed_at = 0.0
         self._leading, self._following = asyncio.Event(), asyncio.Event()
         self._following.set()
         self._alarm: asyncio.TimerHandle | None = None
 
     def holds(self) -> bool:
-        """Tell whether we lead at this moment. No write may begin when it is False."""
+        """Return whether this operator leads at this moment. No write may start when it is False."""
         return _now() < self._until
 
     async def wait(self, leading: bool) -> None:
-        """Wait until we lead, or until we don't."""
+        """Wait until this operator leads, or until it does not."""
         await (self._leading if leading else self._following).wait()
 
     async def run(self) -> None:
-        """Take part until cancelled; the lease is given back on the way out."""
+        """Campaign until cancelled, then release the Lease."""
         try:
             while True:
                 await self._turn()
@@ -107,69 +107,75 @@ class Election:
                 await self._renew_or_acquire()
         except (errors.KubernetesError, TimeoutError) as error:
             level = logging.WARNING if self.holds() else logging.INFO
-            log.log(level, "Lease %s/%s: %s", self._namespace, self._name, str(error) or "no answer in time")
+            log.log(
+                level,
+                "Lease %s/%s: %s",
+                self._namespace,
+                self._name,
+                str(error) or "the API server did not respond in time",
+            )
 
     async def _renew_or_acquire(self) -> None:
-        if self._seen is None or not self.holds():
-            await self._look()
-        if self._seen is None:
+        if self._observed is None or not self.holds():
+            await self._read()
+        if self._observed is None:
             await self._create()
-        elif self._may_take(self._seen.spec):
+        elif self._may_acquire(self._observed.spec):
             try:
-                await self._take(self._seen)
+                await self._acquire(self._observed)
             except (errors.Conflict, errors.NotFound):
-                await self._look()
+                await self._read()
 
-    async def _look(self) -> None:
-        """Read the lease as it is now."""
+    async def _read(self) -> None:
+        """Read the current Lease."""
         try:
-            self._note(await self._client.get(_LEASE, self._name, namespace=self._namespace))
+            self._observe(await self._client.get(_LEASE, self._name, namespace=self._namespace))
         except errors.NotFound:
-            self._seen = None
-            self._judge()
+            self._observed = None
+            self._follow_holder()
 
-    def _note(self, answer: bytes) -> None:
+    def _observe(self, answer: bytes) -> None:
         lease = msgspec.json.decode(answer, type=_Lease)
-        if self._seen is None or lease.spec != self._seen.spec:
-            self._seen_at = _now()
-        self._seen = lease
-        self._judge()
+        if self._observed is None or lease.spec != self._observed.spec:
+            self._observed_at = _now()
+        self._observed = lease
+        self._follow_holder()
 
-    def _judge(self) -> None:
-        """Stop leading at once when the lease is somebody else's, or gone."""
-        holder = self._seen.spec.holder_identity if self._seen else None
+    def _follow_holder(self) -> None:
+        """Stop leading at once when another operator holds the Lease, or when it was deleted."""
+        holder = self._observed.spec.holder_identity if self._observed else None
         if holder != self.leader and holder:
             log.info("Lease %s/%s: %s leads", self._namespace, self._name, holder)
         self.leader = holder
         if holder != self._identity and self.holds():
             self._hold_until(float("-inf"))
 
-    def _may_take(self, spec: _Spec) -> bool:
-        """Ours, nobody's, or not renewed for as long as its holder asked for; by our clock, since we first saw it."""
+    def _may_acquire(self, spec: _Spec) -> bool:
+        """Whether the Lease is ours, free or expired. Our clock counts from when we first observed it."""
         if spec.holder_identity in {self._identity, "", None}:
             return True
         lasts = spec.lease_duration_seconds or self._duration
-        return _now() - self._seen_at > lasts
+        return _now() - self._observed_at > lasts
 
     async def _create(self) -> None:
         document = {
             "apiVersion": _LEASE.api_version,
             "kind": _LEASE.kind,
             "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": self._wanted(None),
+            "spec": self._desired(None),
         }
         began = _now()
         try:
             answer = await self._client.create(document, manager=MANAGER)
         except errors.Conflict:
-            await self._look()
+            await self._read()
             return
         self._won(began, answer)
 
-    async def _take(self, lease: _Lease) -> None:
+    async def _acquire(self, lease: _Lease) -> None:
         patch = {
             "metadata": {"resourceVersion": lease.metadata.resource_version},
-            "spec": self._wanted(lease.spec),
+            "spec": self._desired(lease.spec),
         }
         began = _now()
         self._won(began, await self._patch(patch))
@@ -177,50 +183,52 @@ class Election:
     async def _patch(self, patch: dict[str, Any]) -> bytes:
         return await self._client.patch(_LEASE, self._name, patch, namespace=self._namespace, manager=MANAGER)
 
-    def _wanted(self, before: _Spec | None) -> dict[str, Any]:
+    def _desired(self, before: _Spec | None) -> dict[str, Any]:
         now = _timestamp()
-        wanted: dict[str, Any] = {
+        desired: dict[str, Any] = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": math.ceil(self._duration),
             "renewTime": now,
         }
         if before is None:
-            wanted |= {"acquireTime": now, "leaseTransitions": 0}
+            desired |= {"acquireTime": now, "leaseTransitions": 0}
         elif before.holder_identity != self._identity:
-            wanted |= {"acquireTime": now, "leaseTransitions": (before.lease_transitions or 0) + 1}
-        return wanted
+            desired |= {"acquireTime": now, "leaseTransitions": (before.lease_transitions or 0) + 1}
+        return desired
 
     def _won(self, began: float, answer: bytes) -> None:
         self._hold_until(began + self._renew_deadline)
-        self._note(answer)
+        self._observe(answer)
 
     async def _release(self) -> None:
-        """Let others take the lease at once, if it is ours."""
+        """Let another operator acquire the Lease at once, if it is ours."""
         if self.leader != self._identity:
             return
-        await self._look()  # a renewal may have been on its way when we were cancelled
-        if self._seen is not None and self.leader == self._identity:
+        await self._read()  # a renewal may have been in flight when this task was cancelled
+        if self._observed is not None and self.leader == self._identity:
             spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _timestamp()}
-            await self._patch({"metadata": {"resourceVersion": self._seen.metadata.resource_version}, "spec": spec})
+            await self._patch({"metadata": {"resourceVersion": self._observed.metadata.resource_version}, "spec": spec})
 
-    # -- who waits -----------------------------------------------------------------------------
+    # -- waiting --------------------------------------------------------------------------------
 
     def _hold_until(self, until: float) -> None:
         self._until = until
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
-        """Wake those who wait, now and when the time is over."""
+    def _notify(self) -> None:
+        """Wake waiting tasks, now and when the Lease expires."""
         if self._alarm is not None:
             self._alarm.cancel()
         held = self.holds()
         if held != self._leading.is_set():
-            log.info("Lease %s/%s: we %s", self._namespace, self._name, "lead" if held else "don't lead any more")
+            log.info(
+                "Lease %s/%s: this operator %s", self._namespace, self._name, "leads" if held else "stopped leading"
+            )
         if held:
             self._following.clear()
             self._leading.set()
             delay = max(0.0, self._until - _now())
-            self._alarm = asyncio.get_running_loop().call_later(delay, self._tell)
+            self._alarm = asyncio.get_running_loop().call_later(delay, self._notify)
         else:
             self._leading.clear()
             self._following.set()

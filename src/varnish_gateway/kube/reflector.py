@@ -1,12 +1,12 @@
-"""Keep up with all objects of one kind.
+"""Watch all objects of one kind.
 
-In:   a kind, perhaps one namespace, one name or selectors.
-Out:  ``deliver`` is called with what changed: typed objects, or None for a deletion. One call for
-      all that one chunk of the watch, or one page of a list, brought.
-Promises: nothing is lost and nothing is delivered twice, whatever happens to the API server: a
-watch goes on where it ended; where it can't, everything is listed anew and compared, so only what
-differs is delivered, deletions included. One object that can't be read disturbs no other.
-Only names and resource versions are kept here.
+In:   a kind, and optionally a namespace, a name or selectors.
+Out:  ``deliver`` is called with changes: typed objects, or None for a deletion. Each chunk of the
+      watch and each page of a list is delivered with one call.
+Promises: no change is lost or delivered twice, whatever happens to the API server. A broken watch
+resumes where it stopped. Where it can't, the reflector lists everything, compares and delivers only
+the differences, deletions included. An object that can't be decoded does not affect others.
+The reflector keeps only names and resource versions.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Changes = dict[Key, T | None]
 
 WATCH_SECONDS = 90
 _GRACE_SECONDS = 15
-"""So long is a server believed that says nothing: one that hangs sounds like one with nothing to say."""
+"""How long a silent watch is trusted after its end is due: a hung server looks like one without events."""
 _STABLE_SECONDS = 1.0
 _ABSENT_SECONDS = 3.0
 _LONGEST_WISH_SECONDS = 10.0
@@ -44,11 +44,11 @@ _REFUSALS_BEFORE_RELIST = 3
 class Reflector(Generic[T]):
     """Watches one kind.
 
-    ``problem`` says what is wrong now, if anything is; ``unanswered`` whether it is that the API
-    server does not answer. A kind that is not installed is no problem: it is ``absent``.
+    ``problem`` is the current problem, if there is one; ``unanswered``: the API server does not respond.
+    A kind that is not installed is ``absent``, which is not a problem.
     """
 
-    def __init__(  # noqa: PLR0913 - which objects, by name
+    def __init__(  # noqa: PLR0913 - selection, by name
         self,
         client: Client,
         resource: Resource,
@@ -73,7 +73,7 @@ class Reflector(Generic[T]):
         self._deliver = deliver
         self._known: dict[Key, str] = {}
         self._resume: str | None = None
-        self._told: str | None = None
+        self._logged: str | None = None
         self._refusals = 0
         self._lists = 0
         self._backoff = RequestBackoff()
@@ -93,20 +93,20 @@ class Reflector(Generic[T]):
             self._metrics.objects[self.resource.kind] -= len(self._known)
 
     def note(self, key: Key, version: str) -> bool:
-        """Take in what whoever we deliver to has from the answer to a write.
+        """Record an object that the caller has from the response to a write.
 
-        It is not delivered once more; should it end unseen, that is delivered. Return False where it ended
-        already: we have seen all up to a later version, and it is not there.
+        It is not delivered again; its deletion will be. Return False if it is deleted already: the
+        reflector has seen all events up to a later version, and the object does not exist.
         """
         if key not in self._known and self._resume is not None and not is_newer(version, self._resume):
             return False
         self._remember(key, version)
         return True
 
-    # -- what happens when something goes wrong ------------------------------------------------
+    # -- failures ------------------------------------------------------------------------------
 
     async def _try(self) -> float:
-        """List if we have to, watch for as long as it goes; return how long to wait before the next time."""
+        """List if necessary, then watch until the watch ends; return the seconds to wait before the next attempt."""
         wished = 0.0
         try:
             await self._follow()
@@ -130,11 +130,11 @@ class Reflector(Generic[T]):
         return max(self._backoff.next(), wished)
 
     async def _missing(self) -> float:
-        """There is no such kind, or the API server does not know it yet: find out."""
+        """Find out whether the kind is not installed, or the API server is only starting."""
         try:
             version = await served_version(self._client, self.resource, self._versions, surely=not self.absent)
         except errors.KubernetesError as error:
-            self._trouble("can't be looked for", error)
+            self._trouble("can't be discovered", error)
             return self._backoff.next()
         self._resume = None
         if version is not None:
@@ -143,7 +143,7 @@ class Reflector(Generic[T]):
         self._well()
         if not self.absent:
             self.absent = True
-            log.info("%s is not installed in this cluster; it is picked up when it is", self.resource.kind)
+            log.info("%s is not installed in this cluster; the operator watches it once it is", self.resource.kind)
             self._forget_all(set(self._known))
         self.synced.set()
         return spread(_ABSENT_SECONDS, 0.3)
@@ -152,12 +152,12 @@ class Reflector(Generic[T]):
         """Remember a problem; log it once, although its details may vary."""
         self.problem = f"{self.resource.kind} {what}: {why}"
         self.unanswered = isinstance(why, errors.Unreachable)
-        if what != self._told:
+        if what != self._logged:
             log.log(level, "%s", self.problem)
-        self._told = what
+        self._logged = what
 
     def _well(self) -> None:
-        self.problem = self._told = None
+        self.problem = self._logged = None
         self.unanswered = False
 
     # -- list and watch ------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Reflector(Generic[T]):
                 self._backoff.reset()
 
     async def _watch(self, resume: str) -> None:
-        """Take what comes until the watch ends; it ends by itself after a while."""
+        """Deliver events until the watch ends; the API server ends it after a while."""
         seconds = int(spread(WATCH_SECONDS, 0.1))
         path = self._selection.watch_path(resume, seconds)
         async with aclosing(self._client.lines(path, silence=seconds + _GRACE_SECONDS)) as chunks:
@@ -184,32 +184,32 @@ class Reflector(Generic[T]):
                     self.absent = False
                     self._well()
                 if lines:
-                    self._take(lines)
+                    self._deliver_events(lines)
                     self._refusals = 0
                     self._backoff.reset()
 
     async def _list(self) -> str:
-        """Deliver what differs from what we know; return the resource version to watch from."""
+        """Deliver the differences to what is known; return the resource version to watch from."""
         before, seen = set(self._known), set[Key]()
         page = Page()
         while True:
             path = self._selection.list_path(page.metadata.continue_)
             page = page_of(await self._client.read(path, kind=self.resource.kind, verb="list"))
-            seen |= self._take_page(page)
+            seen |= self._deliver_page(page)
             if not page.metadata.continue_:
                 break
         version = page.metadata.resource_version
-        # What was noted meanwhile may be newer than the list.
+        # An object that was recorded meanwhile may be newer than the list.
         unseen = self._known.keys() - seen
         self._forget_all({key for key in unseen if key in before or not is_newer(self._known[key], version)})
         if self._lists:
             self._metrics.relists[self.resource.kind] += 1
         self._lists += 1
-        self._refusals = 0  # they were about the version before
+        self._refusals = 0  # they concerned the previous resource version
         return version
 
-    def _take_page(self, page: Page) -> set[Key]:
-        """Deliver what is new on a page; return all that is on it."""
+    def _deliver_page(self, page: Page) -> set[Key]:
+        """Deliver what is new on a page; return the keys of all its objects."""
         changes: Changes[T] = {}
         seen = set()
         for raw in page.items:
@@ -222,11 +222,11 @@ class Reflector(Generic[T]):
         return seen
 
     def _forget_all(self, gone: set[Key]) -> None:
-        """Deliver the deletions that nobody told us of."""
+        """Deliver deletions that no event reported."""
         self._hand_over({key: None for key in gone if self._forget(key)})
 
-    def _take(self, lines: list[bytes]) -> None:
-        """Deliver what one chunk of the watch brought."""
+    def _deliver_events(self, lines: list[bytes]) -> None:
+        """Deliver the events of one chunk of the watch."""
         changes: Changes[T] = {}
         resume = self._resume
         try:
@@ -252,7 +252,7 @@ class Reflector(Generic[T]):
         try:
             changes[key] = self._decode(raw)
         except (msgspec.MsgspecError, errors.InvalidInput, ValueError, RecursionError) as error:
-            log.warning("%s can't be read, so its last good state stays: %s", key, error)
+            log.warning("can't decode %s; its previous state is kept: %s", key, error)
             self._metrics.undecodable[key.kind] += 1
         self._remember(key, head.metadata.resource_version)
 

@@ -1,7 +1,7 @@
 """Values of environment variables.
 
-Each function takes the environment, the variable's name and a default; a value that can't be
-used raises BadSettings, which names the variable and what to write instead.
+Each function reads one variable and has a default. A value that can't be used raises BadSettings,
+which names the variable and what to write instead.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Environment = Mapping[str, str]
 
 
 class Address(NamedTuple):
-    """Where an HTTP server of ours listens; an empty host is every address."""
+    """Where an HTTP server listens; an empty host means all addresses."""
 
     host: str
     port: int
@@ -35,7 +35,7 @@ def flag(environment: Environment, variable: str, *, default: bool) -> bool:
     if not value:
         return default
     if value.lower() not in _FLAGS:
-        raise errors.BadSettings(f"{variable}: {value!r} is neither true nor false")
+        raise errors.BadSettings(f"{variable}: {value!r} is neither true nor false; write one of them")
     return _FLAGS[value.lower()]
 
 

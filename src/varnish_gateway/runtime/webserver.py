@@ -1,7 +1,7 @@
-"""A small HTTP server: what the outside may ask one of our processes.
+"""A small HTTP server for health checks and metrics.
 
-In:   pages by method and path, as in "GET /ready", which answers HEAD as well; "*" for any method.
-Out:  answers, from ``start`` until ``stop``.
+In:   pages by method and path, such as "GET /ready", which also answers HEAD; "*" for any method.
+Out:  responses, from ``start`` until ``stop``.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,7 +15,7 @@ Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class WebServer:
-    """``setting`` is where a person says the address."""
+    """``setting`` names the option or variable that holds the address, for errors."""
 
     def __init__(self, pages: Mapping[str, Page], setting: str) -> None:
         self._setting = setting
@@ -29,7 +29,7 @@ class WebServer:
         self.port = 0
 
     async def start(self, address: Address) -> None:
-        """Listen; ``port`` is the real one when 0 was asked for. Raise BadSettings if that can't be."""
+        """Listen; ``port`` is the actual one if the address has port 0. Raise BadSettings if it can't listen."""
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, address.host or None, address.port).start()
@@ -43,10 +43,10 @@ class WebServer:
 
 
 async def alive(_: web.Request) -> web.Response:
-    """Answer what only says that the process lives."""
+    """Answer a liveness check."""
     return web.Response(text="ok\n")
 
 
 def json_page(body: bytes, *, is_ready: bool) -> web.Response:
-    """Return a JSON document; 503 says that it is not ready."""
+    """Return a JSON document, with status 503 if not ready."""
     return web.Response(status=200 if is_ready else 503, body=body, content_type="application/json")

@@ -15,9 +15,7 @@ LARGE_FOLDERS: dict[str, str] = {
 }
 SOURCES = {".py": ("src", "tools", "tests/support"), ".rs": ("ghost",)}
 
-CONTEXT = "the folder makes the meaning plain"
-REPEATED_CLASSES: dict[str, str] = {
-}
+REPEATED_CLASSES: dict[str, str] = {}
 SAME_SIGNATURE = "the simulated client has the signature of the real one"
 PASSAGES_IN = (("src", ".py"), ("tests", ".py"), ("tools", ".py"), ("bench", ".py"), ("ghost", ".rs"))
 REPEATED_PASSAGES: dict[tuple[str, str], str] = {

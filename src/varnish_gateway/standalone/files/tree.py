@@ -53,14 +53,14 @@ def scan(roots: Iterable[str]) -> Tree:
 
 
 def _descend(directory: str, tree: Tree, seen: set[tuple[int, int]], linked: list[str]) -> None:
-    """Take a directory in, but never twice; note the symbolic links in it that lead to others."""
+    """Add a directory unless it was added before; collect the symbolic links in it that lead to others."""
     try:
         status = os.stat(directory)
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except FileNotFoundError:
-        return  # gone since it was listed; whoever watches will be told
+        return  # deleted since it was listed; the watcher reports it
     except OSError as error:
-        log.error("%s: can't be listed: %s", directory, error.strerror)  # noqa: TRY400  # no bug of ours
+        log.error("can't list %s: %s", directory, error.strerror)  # noqa: TRY400  # no bug of ours
         return
     if (status.st_dev, status.st_ino) in seen:
         return

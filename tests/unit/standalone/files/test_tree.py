@@ -59,4 +59,4 @@ def test_unlistable_directory_is_logged(tmp_path, monkeypatch, caplog):
 
     monkeypatch.setattr("os.scandir", refuse)
     assert scan([str(tmp_path)]).files == {}
-    assert caplog.messages == [f"{tmp_path}: can't be listed: Permission denied"]
+    assert caplog.messages == [f"can't list {tmp_path}: Permission denied"]
