@@ -62,7 +62,9 @@ class Executor:
         action = self._desired.object_action(key)
         if action == "apply":
             await self._objects.ensure(key, result)
-        elif action == "delete":
+            return
+        self._objects.forget(key)  # also where the garbage collector deletes it
+        if action == "delete":
             await self._objects.delete(key)
 
     async def _probe(self, key: Key, result: JobResult) -> None:

@@ -52,15 +52,24 @@ class ObjectWriter:
 
     async def delete(self, key: Key) -> None:
         """Delete an object that is no longer desired."""
-        self._forget(key)
         owned = self._observed.owned.get(key)
         if owned is not None and not owned.is_deleting:
             await self._writer.delete(key, owned.uid, owned.version)
 
     def prune(self) -> None:
         """Forget objects that are no longer desired."""
-        for key in [key for key in (*self._left, *self._verified) if key not in self._desired]:
-            self._forget(key)
+        for key in [key for key in self.remembered if key not in self._desired]:
+            self.forget(key)
+
+    def forget(self, key: Key) -> None:
+        """Forget an object: nothing of its manifest, which may hold certificates, stays in memory."""
+        self._left.pop(key, None)
+        self._verified.pop(key, None)
+
+    @property
+    def remembered(self) -> set[Key]:
+        """The objects whose manifests are kept for the next comparison."""
+        return {*self._left, *self._verified}
 
     async def _ensure(self, key: Key, manifest: Manifest, result: JobResult) -> None:
         owned = self._observed.owned.get(key)
@@ -147,10 +156,6 @@ class ObjectWriter:
         message = f"{key}: {', '.join(conflict.fields)} is left to {holders}, which holds it"
         self._warnings.publish(gateway, "FieldConflict", message)
         return answer
-
-    def _forget(self, key: Key) -> None:
-        self._left.pop(key, None)
-        self._verified.pop(key, None)
 
 
 def check_ours(key: Key, owned: OwnedObject) -> None:
