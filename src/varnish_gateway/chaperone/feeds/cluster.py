@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from varnish_gateway import errors
 from varnish_gateway.api import EndpointSlice
+from varnish_gateway.chaperone.feeds.pending import PendingChanges
 from varnish_gateway.chaperone.feeds.secret import SecretFeed
 from varnish_gateway.chaperone.feeds.shards import ShardCache, check_fits, read_index, read_patches, read_shard
 from varnish_gateway.chaperone.feeds.slices import SliceWatches
@@ -73,7 +74,7 @@ class ClusterFeed:
         self._last = LastGood(settings.work_dir / "last", f"{self._namespace}/{self._name}")
         data_plane.on_in_force(self._last.save)
         self._shards = ShardCache()
-        self._pending: list[Change] = []
+        self._pending = PendingChanges()
         self._work = asyncio.Event()  # something is pending
         self._stale = asyncio.Event()  # the ConfigMap has to be read again
         self._observed: GatewayMap | None = None
@@ -161,7 +162,7 @@ class ClusterFeed:
 
     def _add(self, change: Change) -> None:
         """Have a change applied together with all that are pending."""
-        self._pending.append(change)
+        self._pending.add(change)
         self._work.set()
 
     def _on_config_map(self, changes: Changes[GatewayMap]) -> None:
@@ -219,12 +220,12 @@ class ClusterFeed:
             return [f"ConfigMap {self._namespace}/{self._name} does not exist"]
         vcl = observed.data.get(MAIN_VCL) or None
         problems = [] if vcl is not None else [f"{self._source(MAIN_VCL)}: there is none yet"]
-        self._pending.append(Change(vcl=vcl))
+        self._pending.add(Change(vcl=vcl))
         problems += await self._update_routing(observed)
         if not problems:
             if self._secret is not None and self._data_plane.settings.sockets.tls and not self._serving:
                 await self._secret.until_read()
-            self._pending.append(Change(generation=observed.metadata.annotations.get(GENERATION)))
+            self._pending.add(Change(generation=observed.metadata.annotations.get(GENERATION)))
             self._serving = True
         self._work.set()
         return problems
@@ -241,7 +242,7 @@ class ClusterFeed:
             return [*problems, str(error)]
         self._watches.watch(self._shards.namespaces | arriving)
         await self._watches.until_listed(serving=self._serving)
-        self._pending.append(Change(routing=self._shards.update(index)))
+        self._pending.add(Change(routing=self._shards.update(index)))
         self._watches.watch(self._shards.namespaces)
         return problems
 
@@ -293,7 +294,7 @@ class ClusterFeed:
             self._work.clear()
             if not self._serving:
                 continue
-            change, self._pending = Change().merge(*self._pending), []
+            change = self._pending.drain()
             if change.tls is not None:
                 tasks.create_task(self._data_plane.apply(Change(tls=change.tls)))
             await self._data_plane.apply(msgspec.structs.replace(change, tls=None))

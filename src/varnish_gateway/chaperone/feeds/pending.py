@@ -1,0 +1,30 @@
+"""Changes from a cluster that are not applied yet.
+
+In:   changes, as they arrive.
+Out:  one Change with the effect of all of them. Pure.
+Their memory is bounded by what they touch, however long nothing can be applied.
+"""
+
+from varnish_gateway.dataplane.change import Change
+
+MOST_CHANGES = 256
+"""So many are kept apart; then they become one, so that adding a change costs little."""
+
+
+class PendingChanges:
+    def __init__(self) -> None:
+        self._changes: list[Change] = []
+
+    def __len__(self) -> int:
+        """Return how many changes are kept apart."""
+        return len(self._changes)
+
+    def add(self, change: Change) -> None:
+        self._changes.append(change)
+        if len(self._changes) > MOST_CHANGES:
+            self._changes = [self.drain()]
+
+    def drain(self) -> Change:
+        """Return all changes as one and start over."""
+        changes, self._changes = self._changes, []
+        return Change().merge(*changes)
