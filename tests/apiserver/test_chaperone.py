@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cluster.apiserver.server import Refused
+from cluster.errors import Refused
 from support.http.origins import Origin
 from support.kube.chaperone_process import NAME, SECONDS, ChaperoneProcess, index, pod_address, routing
 from varnish_gateway.emit.names import INDEX, MAIN_VCL, ROUTING

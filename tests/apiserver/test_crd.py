@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cluster.apiserver.server import Cluster, Document, Refused
+from cluster.apiserver.server import Cluster, Document
+from cluster.errors import Refused
 
 CRD = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "crds" / "gatewayclassparameters.yaml").read_text())
 PATH = "/apis/gateway.varnish-software.com/v1alpha1/gatewayclassparameters"

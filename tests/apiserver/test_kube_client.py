@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-import subprocess
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from cluster.apiserver.server import Cluster
+from cluster.openssl import create_key, openssl
 from support.directories import replace
 from support.waiting import until_async
 from varnish_gateway import errors
@@ -188,12 +188,12 @@ async def test_client_certificate_authenticates(cluster: Cluster, tmp_path: Path
 def certified(cluster: Cluster, directory: Path) -> Path:
     """Return a kubeconfig with a client certificate that the cluster trusts."""
     ca = cluster.directory
+    create_key(directory, "key.pem")
     for command in (
-        "openssl ecparam -name prime256v1 -genkey -noout -out key.pem",
-        "openssl req -new -key key.pem -out request.pem -subj /O=system:masters/CN=by-certificate",
-        f"openssl x509 -req -in request.pem -CA {ca}/cert.pem -CAkey {ca}/key.pem -set_serial 1 -out cert.pem",
+        "req -new -key key.pem -out request.pem -subj /O=system:masters/CN=by-certificate",
+        f"x509 -req -in request.pem -CA {ca}/cert.pem -CAkey {ca}/key.pem -set_serial 1 -out cert.pem",
     ):
-        subprocess.run(command.split(), cwd=directory, check=True, capture_output=True)
+        openssl(directory, *command.split())
     config = msgspec.json.decode(cluster.kubeconfig().read_bytes())
     config["users"][0]["user"] = {"client-certificate": "cert.pem", "client-key": "key.pem"}
     (directory / "config").write_bytes(msgspec.json.encode(config))

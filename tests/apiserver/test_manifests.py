@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cluster.apiserver.server import Cluster, Refused
+from cluster.apiserver.server import Cluster
+from cluster.errors import Refused
 from support.builders.golden_manifests import INSTALLATION, documents, shape_of
 from varnish_gateway import api, ir
 from varnish_gateway.api.varnish import ServiceParameters

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from cluster.apiserver.processes import BIN
-from cluster.apiserver.server import Cluster, Document, Refused
+from cluster.apiserver.server import Cluster, Document
+from cluster.errors import Refused
 from varnish_gateway.api.varnish import Logging
 from varnish_gateway.emit.manifests.objects import objects
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation

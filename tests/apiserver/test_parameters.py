@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.apiserver.server import Cluster, Refused
+from cluster.apiserver.server import Cluster
+from cluster.errors import Refused
 
 PATH = "/apis/gateway.varnish-software.com/v1alpha1/gatewayclassparameters"
 VOLUME = {"name": "v", "emptyDir": {}}

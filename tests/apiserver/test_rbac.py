@@ -15,7 +15,8 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from cluster.apiserver.server import ADMIN, Cluster, Document, Refused
+from cluster.apiserver.server import ADMIN, Cluster, Document
+from cluster.errors import Refused
 from support.permissions import operator_permissions
 from varnish_gateway.api import Key
 from varnish_gateway.emit.manifests.objects import bindings, objects

@@ -8,17 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from cluster import layout
+from cluster.errors import Refused
 
 Document = dict[str, Any]
 WATCH_SECONDS = 300
-
-
-class Refused(Exception):
-    """The API server answered with an error."""
-
-    def __init__(self, request: str, status: int, answer: str) -> None:
-        super().__init__(f"{request}: {status} {answer}")
-        self.status = status
 
 
 class Api:

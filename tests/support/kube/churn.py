@@ -8,7 +8,8 @@ import contextlib
 import random
 from typing import Any, NamedTuple
 
-from cluster.apiserver.server import Cluster, Refused
+from cluster.apiserver.server import Cluster
+from cluster.errors import Refused
 from support.kube.bulk import create_all
 from support.kube.documents import (
     gateway,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Self, TypeVar
 
 from cluster import install
-from cluster.api import Api, Document, Refused
+from cluster.api import Api, Document
+from cluster.errors import Refused
 from support.kube.documents import gateway, namespace
 from support.kube.echo import echo
 from support.waiting import until

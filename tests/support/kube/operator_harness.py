@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from cluster.apiserver.server import Cluster, Refused
+from cluster.apiserver.server import Cluster
+from cluster.errors import Refused
 from support.kube.documents import Document, gateway, gateway_class, parameters, put
 from support.kube.operator_process import OperatorProcess
 from support.waiting import until

@@ -1,4 +1,4 @@
-"""Certificates made on the spot, and a data plane that ends TLS with them.
+"""Certificates made when a test asks for them, and a data plane that terminates TLS with them.
 
 In:   server names, authorities.
 Out:  ir.Tls, contexts for clients, a running DataPlane with an https socket.
@@ -14,11 +14,11 @@ from functools import cache
 from typing import NamedTuple
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from loopback import free_port
+from support.certificates import Issued, curve_key, issued
 from support.http.client import Secure, connect
 from support.varnish.dataplane import endpoints, must_serve, routing, running
 from varnish_gateway.dataplane.change import Change
@@ -48,27 +48,17 @@ class Pair(NamedTuple):
 
 
 def make_pair(name: str, *names: str, kind: str = "ec", issuer: Pair | None = None, days: int = 30) -> Pair:
-    """Make a certificate for names, self-signed unless somebody issues it; one of -1 days ended yesterday."""
-    key = ec.generate_private_key(ec.SECP256R1()) if kind == "ec" else rsa.generate_private_key(65537, int(kind[3:]))
-    own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(own)
-        .issuer_name(own if issuer is None else issuer.parsed.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=9))
-        .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(each) for each in (name, *names)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+    """Make a certificate for names, self-signed if it has no issuer; one of -1 days expired yesterday."""
+    by = None if issuer is None else Issued(issuer.parsed, load_pem_private_key(issuer.key, None))
+    made = issued(
+        name,
+        by=by,
+        key=curve_key() if kind == "ec" else rsa.generate_private_key(65537, int(kind[3:])),
+        is_authority=by is None,
+        hosts=(name, *names),
+        until=datetime.now(UTC) + timedelta(days=days),
     )
-    signer = key if issuer is None else serialization.load_pem_private_key(issuer.key, None)
-    signed = builder.sign(signer, hashes.SHA256())
-    return Pair(
-        signed.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
-    )
+    return Pair(made.own, made.private)
 
 
 def pair(name: str, number: int = 0, kind: str = "ec") -> Pair:

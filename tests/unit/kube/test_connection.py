@@ -2,12 +2,12 @@
 
 import base64
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
+from cluster.openssl import create_self_signed
 from varnish_gateway.errors import BadSettings
 from varnish_gateway.kube.connection import connection
 
@@ -16,11 +16,7 @@ from varnish_gateway.kube.connection import connection
 def pem(tmp_path_factory) -> Path:
     """Give a directory with cert.pem and key.pem."""
     directory = tmp_path_factory.mktemp("pem")
-    for command in (
-        "openssl ecparam -name prime256v1 -genkey -noout -out key.pem",
-        "openssl req -x509 -new -key key.pem -out cert.pem -subj /CN=test",
-    ):
-        subprocess.run(command.split(), cwd=directory, check=True, capture_output=True)
+    create_self_signed(directory)
     return directory
 
 

@@ -25,7 +25,9 @@ from typing import Any, Self
 
 import yaml
 
+from cluster import openssl
 from cluster.apiserver.processes import BIN, RunningProgram
+from cluster.errors import Refused
 from loopback import free_port
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection, connection
@@ -45,14 +47,6 @@ CONTROLLERS = (
     "serviceaccount-controller",
 )
 Document = dict[str, Any]
-
-
-class Refused(AssertionError):
-    """The API server answered with an error that the test did not expect."""
-
-    def __init__(self, status: int, answer: str) -> None:
-        super().__init__(f"{status}: {answer}")
-        self.status = status
 
 
 class Cluster:
@@ -183,7 +177,7 @@ class Cluster:
         token: str = ADMIN,
         port: int | None = None,
     ) -> Document:
-        """Ask the API server and return its answer; what it refuses is raised as Refused.
+        """Ask the API server and return its answer; raise Refused if that is an error.
 
         One that has just started asks to come back until it has read what it stores.
         """
@@ -196,7 +190,7 @@ class Cluster:
                 break
             time.sleep(GAP)
         if status >= 300:
-            raise Refused(status, answer.decode())
+            raise Refused(f"{method} {path}", status, answer.decode())
         return dict(json.loads(answer)) if answer.startswith(b"{") else {"text": answer.decode()}
 
     def _exchange(self, port: int, method: str, path: str, content: str | None, headers: Document) -> tuple[int, bytes]:
@@ -245,11 +239,7 @@ class Cluster:
     def _write_secrets(self) -> None:
         """Write a key, a certificate for 127.0.0.1 and the administrator's token."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        for command in (
-            "openssl ecparam -name prime256v1 -genkey -noout -out key.pem",
-            "openssl req -x509 -new -key key.pem -out cert.pem -subj /CN=test -addext subjectAltName=IP:127.0.0.1",
-        ):
-            subprocess.run(command.split(), cwd=self.directory, check=True, capture_output=True)
+        openssl.create_self_signed(self.directory, "-addext", "subjectAltName=IP:127.0.0.1")
         (self.directory / "tokens.csv").write_text(f'{ADMIN},admin,admin-uid,"system:masters"\n')
 
     def _start_etcd(self) -> None:

@@ -14,7 +14,8 @@ import time
 from collections.abc import Iterable
 
 from cluster import layout
-from cluster.api import Api, Document, Refused
+from cluster.api import Api, Document
+from cluster.errors import Refused
 
 PATH = "/api/v1/services"
 POOL = tuple(str(address) for address in ipaddress.ip_network(layout.LOAD_BALANCERS).hosts())

@@ -5,11 +5,11 @@ Out:  ca, front-proxy-ca, sa (for tokens), one NAME.crt and NAME.key for each ce
 """
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cluster import layout
+from cluster.openssl import create_key, openssl
 
 DAYS = "30"
 
@@ -55,12 +55,12 @@ WITH_KUBECONFIG = ("admin", "controllers", "scheduler", "proxy", "kubelet")
 def create(directory: Path) -> None:
     """Create everything in an empty private directory."""
     for authority in ("ca", "front-proxy-ca"):
-        _key(directory, authority)
-        _openssl(directory, "req", "-x509", "-new", "-key", f"{authority}.key", "-subj", f"/CN={authority}",
+        create_key(directory, f"{authority}.key")
+        openssl(directory, "req", "-x509", "-new", "-key", f"{authority}.key", "-subj", f"/CN={authority}",
                  "-days", DAYS, "-addext", "keyUsage=critical,keyCertSign,digitalSignature",
              "-out", f"{authority}.crt")  # fmt: skip
-    _openssl(directory, "genrsa", "-out", "sa.key", "2048")
-    _openssl(directory, "rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
+    openssl(directory, "genrsa", "-out", "sa.key", "2048")
+    openssl(directory, "rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
     for certificate in CERTIFICATES:
         _sign(directory, certificate)
 
@@ -103,16 +103,8 @@ def write_kubeconfigs(certificates: Path, target: Path) -> None:
 
 def _sign(directory: Path, certificate: Certificate) -> None:
     name, authority = certificate.name, certificate.authority
-    _key(directory, name)
+    create_key(directory, f"{name}.key")
     (directory / f"{name}.ext").write_text(extensions(certificate))
-    _openssl(directory, "req", "-new", "-key", f"{name}.key", "-subj", subject(certificate), "-out", f"{name}.csr")
-    _openssl(directory, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.crt", "-CAkey", f"{authority}.key",
+    openssl(directory, "req", "-new", "-key", f"{name}.key", "-subj", subject(certificate), "-out", f"{name}.csr")
+    openssl(directory, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.crt", "-CAkey", f"{authority}.key",
              "-CAcreateserial", "-days", DAYS, "-extfile", f"{name}.ext", "-out", f"{name}.crt")  # fmt: skip
-
-
-def _key(directory: Path, name: str) -> None:
-    _openssl(directory, "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", f"{name}.key")
-
-
-def _openssl(directory: Path, *arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
