@@ -7,8 +7,8 @@ GatewayError
 │   ├── BadSettings     an environment variable or an option that can't be used
 │   └── NotOurs         an object with a name that the operator needs belongs to another owner
 ├── VclRejected         varnishd rejected a VCL; the previous one keeps serving
-├── ReloadRefused       ghost rejected a configuration; the previous one keeps serving
-├── TlsRefused          HAProxy or OpenSSL rejected certificates; the previous ones keep serving
+├── ReloadRejected       ghost rejected a configuration; the previous one keeps serving
+├── TlsRejected          HAProxy or OpenSSL rejected certificates; the previous ones keep serving
 ├── AdminError          varnishd's command line returned an error
 ├── ChildExited         a supervised process exited
 └── KubernetesError     a request to the API server failed
@@ -59,13 +59,13 @@ class VclRejected(GatewayError):
     hint = "traffic still uses the previous VCL; correct the user VCL and it is tried again"
 
 
-class ReloadRefused(GatewayError):
+class ReloadRejected(GatewayError):
     """ghost rejected a configuration; the previous one keeps serving."""
 
     hint = "traffic still uses the previous routing"
 
 
-class TlsRefused(GatewayError):
+class TlsRejected(GatewayError):
     """HAProxy or OpenSSL rejected certificates; the previous ones keep serving."""
 
     hint = "traffic still uses the previous certificates; correct the Secret and it is tried again"

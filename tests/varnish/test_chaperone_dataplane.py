@@ -152,7 +152,7 @@ async def test_unused_vcls_are_discarded(plane):
 async def test_rejected_ghost_configuration_keeps_the_last_good(plane):
     outcome = await plane.apply(Change(routing={0: b'{"version": 2, "listeners": [{"name": 1}]}'}))
     (problem,) = outcome.problems
-    assert isinstance(problem, errors.ReloadRefused)
+    assert isinstance(problem, errors.ReloadRejected)
     assert (await ask(port_of(plane))).status == 200
     worker = (await plane.admin.pid()).worker
     os.kill(worker, signal.SIGKILL)

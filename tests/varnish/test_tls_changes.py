@@ -128,7 +128,7 @@ def bad_certificates():
     yield "no certificate", tea.key, "has no certificate"
     yield "nothing", b"", "has no certificate"
     yield "a megabyte", tea.content + b"# " + b"x" * (1 << 20), "256000 are the most"
-    yield "damaged", tea.content.replace(b"\nMII", b"\nAII", 1), "is refused by OpenSSL"
+    yield "damaged", tea.content.replace(b"\nMII", b"\nAII", 1), "is rejected by OpenSSL"
     yield "a short key", make_pair("tea", kind="rsa1024").content, "key too small"
 
 
@@ -139,7 +139,7 @@ async def test_unusable_certificate_keeps_the_last_good(serving, content, reason
     before = plane.served.tls
     outcome = await plane.apply(Change(tls=tls(port, (content, ["tea"]), (coffee, ["coffee"]))))
     (problem,) = outcome.problems
-    assert isinstance(problem, errors.TlsRefused)
+    assert isinstance(problem, errors.TlsRejected)
     assert str(problem).startswith(f"certificate of tea on port {port} ")
     assert reason in str(problem)
     assert plane.served.problems == (str(problem),)

@@ -15,9 +15,9 @@ from varnish_gateway.runtime.prometheus import family, sample
 
 _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
     events.Reloaded: ("vgw_reloads_total", "Configurations that ghost took."),
-    events.ReloadFailed: ("vgw_reload_failures_total", "Configurations that ghost refused."),
+    events.ReloadFailed: ("vgw_reload_failures_total", "Configurations that ghost rejected."),
     events.VclLoaded: ("vgw_vcl_loads_total", "VCLs that came into use."),
-    events.VclFailed: ("vgw_vcl_failures_total", "VCLs that varnishd refused."),
+    events.VclFailed: ("vgw_vcl_failures_total", "VCLs that varnishd rejected."),
     events.ChildDied: ("vgw_worker_deaths_total", "Workers of varnishd that died."),
     events.VarnishdExited: ("vgw_varnishd_deaths_total", "Managers of varnishd that died."),
     **tls_metrics.COUNTED,

@@ -1,6 +1,6 @@
 """One pass: make varnishd and ghost serve what is desired now.
 
-In:   the desired configuration, and the collaborators that change the world.
+In:   the desired configuration, and the collaborators that apply it.
 Out:  an Outcome: what could not be done. The last good configuration serves before anything new is tried.
 
 A fault (a process, a port, a connection) ends the pass and is retried soon. What varnishd or ghost
@@ -143,7 +143,7 @@ class Passes:
         try:
             if await self._ghost.install(bundle, self._supervisor.reload_port):
                 self._bus.publish(events.Reloaded(id=bundle.id, seconds=time.monotonic() - started))
-        except errors.ReloadRefused as rejection:
+        except errors.ReloadRejected as rejection:
             self._publish_once(rejection, events.ReloadFailed(id=bundle.id, reason=str(rejection)))
             return rejection
         except ConnectionError:

@@ -50,7 +50,7 @@ def _rules() -> ShardRules:
 
 
 def endpoint_namespaces(routes: Iterable[wire.Route]) -> frozenset[str]:
-    """Return the namespaces whose EndpointSlices the routes need; who grants them and who reads them agree on it."""
+    """Return the namespaces whose EndpointSlices the routes need. Operator and chaperone agree on it."""
     return frozenset(
         backend.service.partition("/")[0]
         for route in routes
@@ -118,7 +118,7 @@ class Shards:
 
 
 def patched(text: bytes, patch: wire.Patch) -> bytes:
-    """Return the text of a shard after a patch; whether it is the right one, its hash has to say."""
+    """Return the text of a shard after a patch; the caller compares its hash with the index."""
     opened, members = _parted(text)
     for route in patch.routes:
         members[f"{route.namespace}/{route.name}"] = _encode(route)
@@ -136,14 +136,14 @@ _decode_named = msgspec.json.Decoder(_Named).decode
 
 
 def _joined(opened: bytes, members: Mapping[str, bytes]) -> bytes:
-    """Return a shard: its head, and its members, each on a line of its own, by name."""
+    """Return a shard: its head, and its routes sorted by name, one per line."""
     if not members:
         return opened + b"}\n"
     return opened + _BEGIN + b",\n".join(members[key] for key in sorted(members)) + _END
 
 
 def _parted(text: bytes) -> tuple[bytes, dict[str, bytes]]:
-    """Return head and members of a shard as ``_joined`` wrote it."""
+    """Return the head and the routes of a shard that ``_joined`` wrote."""
     opened, begin, rest = text.partition(_BEGIN)
     if not begin:
         return text.removesuffix(b"}\n"), {}

@@ -45,8 +45,8 @@ class GatewayDelta(Struct, kw_only=True):
 class Delta(Struct, kw_only=True):
     """What changed. A Gateway with the value None is gone, or not ours any more.
 
-    A status with the value None: there is nothing (left) that we have to say about the
-    object; it is gone or not ours any more, and what we wrote there before is to go.
+    A status with the value None means that the object is gone or not ours any more: the status
+    that we wrote there before has to be removed.
     """
 
     gateways: dict[Key, GatewayDelta | None] = field(default_factory=dict)

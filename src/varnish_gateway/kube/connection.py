@@ -1,9 +1,9 @@
-"""Find the API server and the right to ask it.
+"""Find the API server and the credentials for it.
 
-In:   the environment, and a kubeconfig or a context if a person names one.
+In:   the environment, and a kubeconfig or a context if the user names one.
 Out:  Connection: address, TLS and credentials, ready for the client.
-Order: the kubeconfig that is named, KUBECONFIG (a list of files; the first that says something
-counts), the pod's own ServiceAccount, ~/.kube/config. Raises BadSettings with what to change.
+Order: the named kubeconfig, KUBECONFIG (a list of files; the first that defines a value wins), the
+pod's own ServiceAccount, ~/.kube/config. Raises BadSettings with what to change.
 """
 
 import base64
@@ -46,7 +46,7 @@ def connection(
     context: str | None = None,
     pod_files: Path = POD_FILES,
 ) -> Connection:
-    """Return the connection that the surroundings ask for."""
+    """Return the connection that environment and options select."""
     if kubeconfig is not None:
         return _from_files([kubeconfig], context, must_exist=True)
     if listed := [Path(name) for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]:
@@ -78,14 +78,14 @@ def _in_cluster(environment: Mapping[str, str], files: Path) -> Connection | Non
 
 
 def _from_files(paths: Sequence[Path], context: str | None, *, must_exist: bool) -> Connection:
-    """Return what one context of the files says, merged as kubectl does: the first to define a name wins."""
+    """Return the connection of one context. Files are merged like kubectl does: the first to define a name wins."""
     loaded = [(path, _load(path)) for path in paths if must_exist or path.is_file()]
     if not loaded:
         raise BadSettings(f"no API server: {' and '.join(map(str, paths))} can't be found; set KUBECONFIG")
-    wanted = context or next((str(name) for _, config in loaded if (name := config.get("current-context"))), None)
-    if wanted is None:
+    chosen = context or next((str(name) for _, config in loaded if (name := config.get("current-context"))), None)
+    if chosen is None:
         raise BadSettings(f"{paths[0]} has no current-context: choose one with kubectl config use-context")
-    _, about = _named(loaded, "context", wanted)
+    _, about = _named(loaded, "context", chosen)
     cluster_file, cluster = _named(loaded, "cluster", str(about.get("cluster")))
     user_file, user = _named(loaded, "user", str(about["user"])) if about.get("user") else (cluster_file, {})
     return _assembled(
@@ -94,7 +94,7 @@ def _from_files(paths: Sequence[Path], context: str | None, *, must_exist: bool)
 
 
 class _Section:
-    """One cluster or user of a kubeconfig; relative paths start at the file that holds it."""
+    """One cluster or user of a kubeconfig; paths are relative to the file that contains it."""
 
     def __init__(self, values: Mapping[str, Any], file: Path) -> None:
         self._values = values
@@ -108,7 +108,7 @@ class _Section:
         return self._file.parent / str(value) if (value := self._values.get(name)) else None
 
     def text(self, name: str) -> str | None:
-        """Return what ``NAME-data`` holds in base64, or the content of the file that NAME tells."""
+        """Return the decoded value of ``NAME-data``, or the content of the file at the path NAME."""
         if data := self._values.get(f"{name}-data"):
             try:
                 return base64.b64decode(str(data), validate=True).decode()
@@ -126,9 +126,9 @@ def _assembled(cluster: _Section, user: _Section, namespace: str) -> Connection:
     server = str(cluster.get("server") or "").rstrip("/")
     if not server.startswith(("https://", "http://")):
         raise BadSettings(f"the kubeconfig's server {server!r} is no http or https address")
-    for refused in ("exec", "auth-provider"):
-        if user.get(refused):
-            raise BadSettings(f"the kubeconfig's user needs {refused}, a plugin that can't be run here: {_PLUGINS}")
+    for plugin in ("exec", "auth-provider"):
+        if user.get(plugin):
+            raise BadSettings(f"the kubeconfig's user needs {plugin}, a plugin that can't be run here: {_PLUGINS}")
     if user.get("username"):
         raise BadSettings(f"the kubeconfig's user has a password, which no API server takes any more: {_PLUGINS}")
     if cluster.get("proxy-url"):

@@ -1,6 +1,6 @@
 """Counters of the Kubernetes client.
 
-In:   what client and reflectors tell.
+In:   reports of clients and reflectors.
 Out:  lines for /metrics.
 """
 
@@ -55,14 +55,14 @@ class Metrics:
 
     def _by_kind(self) -> Iterator[str]:
         counters = (
-            ("vgw_kube_retries_total", self.retries, "Requests that were repeated."),
+            ("vgw_kube_retries_total", self.retries, "Requests that were retried."),
             (
                 "vgw_kube_watch_restarts_total",
                 self.watch_restarts,
-                "Watches that began anew.",
+                "Watches that were restarted.",
             ),
             ("vgw_kube_relists_total", self.relists, "Full lists after the first."),
-            ("vgw_kube_undecodable_total", self.undecodable, "Objects that could not be read."),
+            ("vgw_kube_undecodable_total", self.undecodable, "Objects that could not be decoded."),
         )
         for name, counts, help_text in counters:
             yield from family(name, "counter", help_text, _labelled(counts))

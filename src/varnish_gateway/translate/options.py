@@ -18,7 +18,7 @@ class OptionFields(TypedDict, total=False):
     class_name: str
     only_class: bool
     assume_class: bool
-    addresses: Literal["refused", "load-balancer"]
+    addresses: Literal["rejected", "load-balancer"]
     allow_external_name: bool
     one_machine: bool
     vcl_limit: int | None
@@ -44,7 +44,7 @@ class Options(Struct, frozen=True, kw_only=True):
     class_name: str = "varnish"
     only_class: bool = False
     assume_class: bool = False
-    addresses: Literal["refused", "load-balancer"] = "refused"
+    addresses: Literal["rejected", "load-balancer"] = "rejected"
     allow_external_name: bool = False
     one_machine: bool = False
     vcl_limit: int | None = None

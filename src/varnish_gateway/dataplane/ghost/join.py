@@ -1,13 +1,13 @@
 """Join routing with EndpointSlices.
 
 In:   the pools that routing shards name, EndpointSlices, addresses of external names, and
-what pools held before a restart.
+the pools' endpoints from before a restart.
 Out:  the pools whose endpoints changed, each sorted; None for a pool that no route names any more.
 Pure and incremental: a change looks at the pools of the Services that it touches.
 
-As kube-proxy does, ready endpoints serve; where none is ready, those that still serve while
-they terminate do. A port is found by its name as EndpointSlices carry it. A pool that is
-remembered counts until the EndpointSlices of its namespace have been listed.
+Like kube-proxy, a pool uses ready endpoints; without any, it uses terminating endpoints that still
+serve. A port is found by its name in the EndpointSlices. A pool keeps its remembered endpoints until
+the EndpointSlices of its namespace have been listed.
 """
 
 import ipaddress
@@ -27,7 +27,7 @@ ANY_PORT = "*"
 
 
 class Need(Struct, frozen=True):
-    """What a backend of a route asks for."""
+    """The pool that a backend of a route needs."""
 
     service: str
     port: int
@@ -148,14 +148,14 @@ class Join:
         return {need.pool for need in needs ^ before}
 
     def _drop_need(self, need: Need) -> None:
-        asked = self._needs[need.pool]
-        asked[need] -= 1
-        if asked[need]:
+        needs = self._needs[need.pool]
+        needs[need] -= 1
+        if needs[need]:
             return
-        del asked[need]
-        if need.external is not None and all(other.external != need.external for other in asked):
+        del needs[need]
+        if need.external is not None and all(other.external != need.external for other in needs):
             _discard(self._pools_of_host, need.external, need.pool)
-        if not asked:
+        if not needs:
             del self._needs[need.pool]
             _discard(self._pools_of, need.service, need.pool)
 
@@ -180,10 +180,10 @@ class Join:
         return touched
 
     def _pool(self, name: str) -> Pool | None:
-        if (asked := self._needs.get(name)) is None:
+        if (needs := self._needs.get(name)) is None:
             return None
-        # Shards may disagree for a moment while a Service changes; the order makes it definite.
-        need = max(asked, key=lambda need: (need.external or "", need.port_name))
+        # Shards may disagree for a moment while a Service changes; the order makes the choice deterministic.
+        need = max(needs, key=lambda need: (need.external or "", need.port_name))
         namespace = namespace_of(name)
         remembered = self._remembered.get(namespace, {}).get(name)
         if need.external is not None:

@@ -1,7 +1,7 @@
 """Install a configuration in ghost: files on disk, then a reload over the loopback socket.
 
 In:   a Bundle, and the port of the reload socket.
-Out:  the bundle is in force, or ReloadRefused with ghost's reason, or ConnectionError for a fault.
+Out:  the bundle is in force, or ReloadRejected with ghost's reason, or ConnectionError for a fault.
 After a failed call the disk holds the last good configuration, so that a worker which varnishd restarts
 reads that one.
 """
@@ -56,12 +56,12 @@ class GhostInstaller:
         if self.last_good is not None and bundle.id == self.last_good.id and not self._is_stale:
             return False
         if (reason := self._rejected.reason(bundle.id) or self._deadly.reason(bundle.id)) is not None:
-            raise errors.ReloadRefused(reason)
+            raise errors.ReloadRejected(reason)
         self.write(bundle)
         try:
             await self._reload(port)
-        except (errors.ReloadRefused, OSError) as error:
-            if isinstance(error, errors.ReloadRefused):
+        except (errors.ReloadRejected, OSError) as error:
+            if isinstance(error, errors.ReloadRejected):
                 self._rejected.reject(bundle.id, str(error))
             self.restore()
             raise
@@ -79,7 +79,7 @@ class GhostInstaller:
         before, self._is_stale = self._is_stale, True
         try:
             await request_reload(port)
-        except errors.ReloadRefused:
+        except errors.ReloadRejected:
             self._is_stale = before
             raise
 
@@ -120,15 +120,15 @@ class GhostInstaller:
 
 
 async def request_reload(port: int) -> None:
-    """Ask ghost to read its configuration; raise ReloadRefused or ConnectionError."""
+    """Ask ghost to read its configuration; raise ReloadRejected or ConnectionError."""
     status, headers, body = await get(port, "/.varnish-ghost/reload", RELOAD_SECONDS)
     if reason := headers.get("x-ghost-error"):
-        raise errors.ReloadRefused(reason)
+        raise errors.ReloadRejected(reason)
     if status == 503:
         raise ConnectionError("varnishd answered 503 to the reload")
     if status != 200:
-        raise errors.ReloadRefused(f"the reload socket answered {status}; does the VCL call ghost.recv()?")
+        raise errors.ReloadRejected(f"the reload socket answered {status}; does the VCL call ghost.recv()?")
     try:
         read_json(body, object, "reload")
     except errors.BadDocument as error:
-        raise errors.ReloadRefused("the reload socket answered something that is not ghost's") from error
+        raise errors.ReloadRejected("the reload socket answered something that is not ghost's") from error

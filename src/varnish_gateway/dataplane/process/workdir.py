@@ -73,7 +73,7 @@ def prepare(settings: Settings) -> Layout:
 def check_enterable(directory: Path, variable: str) -> None:
     """Raise BadSettings if varnishd's unprivileged users can't reach the directory.
 
-    Only root hands work to other users; anyone else runs varnishd as themselves.
+    Only root can run varnishd as other users; other users run it as themselves.
     """
     if os.geteuid() != 0:
         return

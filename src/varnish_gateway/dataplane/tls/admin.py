@@ -39,10 +39,10 @@ class AdminSocket:
         return answer.decode(errors="replace").strip()
 
     async def do(self, command: str, done: str, payload: bytes | None = None) -> None:
-        """Send a command that answers ``done``; raise TlsRefused with any other answer."""
+        """Send a command that answers ``done``; raise TlsRejected with any other answer."""
         answer = await self.ask(command, payload)
         if done not in answer:
-            raise errors.TlsRefused(f"HAProxy, {command}: {' '.join(answer.split()) or 'no answer'}")
+            raise errors.TlsRejected(f"HAProxy, {command}: {' '.join(answer.split()) or 'no answer'}")
 
     async def frontends(self) -> list[dict[str, str]]:
         """Return the rows of ``show stat`` that are about ports."""

@@ -93,7 +93,7 @@ async def launch(work_dir: Path, admin: AdminSocket) -> Haproxy:
 
 
 async def check(work_dir: Path) -> None:
-    """Raise TlsRefused if HAProxy rejects the configuration on disk, ChildExited if the check was killed."""
+    """Raise TlsRejected if HAProxy rejects the configuration on disk, ChildExited if the check was killed."""
     process = await _start(work_dir, "-c", stdout=DEVNULL, stderr=PIPE)
     try:
         _, output = await process.communicate()
@@ -106,7 +106,7 @@ async def check(work_dir: Path) -> None:
     if process.returncode != 0:
         lines = (_LINE.fullmatch(line.strip()) for line in output.decode(errors="replace").splitlines())
         words = "; ".join(line["text"] for line in lines if line and line["level"] == "ALERT")
-        raise errors.TlsRefused(f"HAProxy rejects its configuration: {words or 'it does not say why'}")
+        raise errors.TlsRejected(f"HAProxy rejects its configuration: {words or 'it does not say why'}")
 
 
 async def _start(work_dir: Path, *options: str, stdout: int, stderr: int) -> Process:

@@ -15,7 +15,7 @@ COUNTED: Mapping[type[Event], tuple[str, str]] = {
     events.HaproxyExited: ("vgw_haproxy_deaths_total", "Processes of HAProxy that died."),
     events.HaproxyReloaded: ("vgw_haproxy_reloads_total", "Reloads of HAProxy."),
     events.CertificatesChanged: ("vgw_certificate_changes_total", "Changes of certificates without a reload."),
-    events.TlsFailed: ("vgw_tls_failures_total", "Certificates that were refused."),
+    events.TlsFailed: ("vgw_tls_failures_total", "Certificates that were rejected."),
 }
 """Events that /metrics counts, with the name and the help of their counter."""
 

@@ -15,7 +15,7 @@ def check_pair(path: Path) -> None:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path, password=b"")
     except (ssl.SSLError, ValueError) as error:
-        raise errors.BadDocument(f"is refused by OpenSSL: {_reason(error)}") from None
+        raise errors.BadDocument(f"is rejected by OpenSSL: {_reason(error)}") from None
 
 
 def check_authorities(content: bytes) -> None:

@@ -89,7 +89,7 @@ class TlsPlanner:
         self._addresses = addresses
         self._cleaned: dict[str, bytes | errors.BadDocument] = {}
 
-    def plan(self, tls: Tls, sockets: Iterable[Socket], before: TlsPlan) -> tuple[TlsPlan, list[errors.TlsRefused]]:
+    def plan(self, tls: Tls, sockets: Iterable[Socket], before: TlsPlan) -> tuple[TlsPlan, list[errors.TlsRejected]]:
         """Return what can be served, and the problems with the rest."""
         building = _PlanBuilder(before)
         ports = {port.port: port for port in tls.ports if port.certificates}
@@ -106,7 +106,7 @@ class TlsPlanner:
         pairs = {one: self._usable(port.port, one, files, building) for one in port.certificates}
         clients = self._clients(port, files, building)
         if isinstance(clients, errors.BadDocument):
-            building.problems.append(errors.TlsRefused(f"authorities of clients on port {port.port}: {clients}"))
+            building.problems.append(errors.TlsRejected(f"authorities of clients on port {port.port}: {clients}"))
             building.keep(port.port)
             return
         filled: dict[Slot, bytes] = {}
@@ -135,7 +135,7 @@ class TlsPlanner:
             except errors.BadDocument as error:
                 reason = str(error)
         names = ", ".join(certificate.names)
-        building.problems.append(errors.TlsRefused(f"certificate of {names} on port {port} {reason}"))
+        building.problems.append(errors.TlsRejected(f"certificate of {names} on port {port} {reason}"))
         return None
 
     def _clients(
@@ -178,7 +178,7 @@ class _PlanBuilder:
         self.binds: list[Bind] = []
         self.lists: dict[int, tuple[Slot, ...]] = {}
         self.files: dict[str, bytes] = {}
-        self.problems: list[errors.TlsRefused] = []
+        self.problems: list[errors.TlsRejected] = []
 
     def keep(self, port: int) -> None:
         """Leave a whole port as it is; a closed port stays closed."""

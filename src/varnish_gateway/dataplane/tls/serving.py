@@ -65,7 +65,7 @@ class HaproxyService:
             await self._launch(self.plan)
 
     async def change(self, desired: TlsPlan, sockets: Iterable[Socket]) -> None:
-        """Serve another plan; raise TlsRefused and change nothing if HAProxy rejects it."""
+        """Serve another plan; raise TlsRejected and change nothing if HAProxy rejects it."""
         bound, self._sockets = self._sockets, tuple(sockets)
         new, gone = desired.ports - self.plan.ports, (self.plan.ports if self.running else set()) - desired.ports
         if (taken := first_taken(socket for socket in self._sockets if socket.port in new)) is not None:
@@ -78,7 +78,7 @@ class HaproxyService:
             self.is_mixed = True
             try:
                 await self._replace_certificates(desired, way)
-            except (errors.TlsRefused, OSError):
+            except (errors.TlsRejected, OSError):
                 await self._read_all(desired)  # HAProxy reads the files on disk, whatever it applied before
         self.plan, self.is_mixed = desired, False
         await _until_free([socket for socket in bound if socket.port in gone])
@@ -142,7 +142,7 @@ class HaproxyService:
         self._bus.publish(events.HaproxyReloaded(ports=tuple(sorted(plan.ports)), seconds=seconds))
 
     async def _check_new(self, plan: TlsPlan) -> None:
-        """Raise TlsRefused if HAProxy rejects the files on disk; a plan that served before needs no check."""
+        """Raise TlsRejected if HAProxy rejects the files on disk; a plan that served before needs no check."""
         if plan is not self.plan:
             await haproxy.check(self._work_dir)
 
@@ -169,7 +169,7 @@ class HaproxyService:
         await self.admin.do(f"set ssl cert {DIRECTORY}/{name}", "Transaction", content)
         try:
             await self.admin.do(f"commit ssl cert {DIRECTORY}/{name}", "Success!")
-        except (errors.TlsRefused, OSError):
+        except (errors.TlsRejected, OSError):
             with contextlib.suppress(OSError):
                 await self.admin.ask(f"abort ssl cert {DIRECTORY}/{name}")
             raise

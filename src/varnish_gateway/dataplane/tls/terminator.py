@@ -154,7 +154,7 @@ class TlsTerminator:
     @property
     def _is_all_rejected(self) -> bool:
         """Whether nothing serves because every certificate was rejected."""
-        return bool(self.problems) and all(isinstance(problem, errors.TlsRefused) for problem in self.problems)
+        return bool(self.problems) and all(isinstance(problem, errors.TlsRejected) for problem in self.problems)
 
     def _request(self) -> None:
         self._requested += 1
@@ -212,7 +212,7 @@ class TlsTerminator:
     def _conclude(self, problems: Problems) -> None:
         new = [str(problem) for problem in problems if str(problem) not in set(map(str, self.problems))]
         self.problems = problems
-        if new and isinstance(problems[0], errors.TlsRefused):
+        if new and isinstance(problems[0], errors.TlsRejected):
             self._bus.publish(events.TlsFailed(reasons=tuple(new)))
         unserved = tuple(socket.port for socket in self._sockets if socket.port not in self.ports)
         if unserved and unserved != self._unserved and not problems:
@@ -230,7 +230,7 @@ class TlsTerminator:
         if desired != service.plan or service.is_mixed:
             try:
                 await service.change(desired, self._sockets)
-            except errors.TlsRefused as rejection:
+            except errors.TlsRejected as rejection:
                 problems.append(rejection)
             self._expiry.update(service.plan)
             self._check_expiry()

@@ -114,7 +114,7 @@ class Varnishd(Child):
         if word in _LEVELS:
             self._level = _LEVELS[word]
             self._last_error = [] if word == "Error" else self._last_error
-        # A line without a level continues the one before.
+        # A line without a level continues the previous one.
         if self._level == logging.ERROR and (text := rest.strip() if word == "Error" else line):
             self._last_error.append(text)
         # varnishd calls the SIGTERM that we send an error, and misses files of a VCL that did not compile.

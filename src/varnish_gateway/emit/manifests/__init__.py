@@ -3,7 +3,7 @@
 In:   GatewayShape and Installation.
 Out:  manifests for server-side apply.
 Pure, and stable: the same shape gives the same bytes. Every value that we choose is written in
-the API server's own form, so that ``covers(live, wanted)`` holds after an apply.
+the API server's own form, so that ``covers(observed, desired)`` holds after an apply.
 """
 
 from varnish_gateway.emit.manifests.compare import covers

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from varnish_gateway.ir import Condition, GatewayStatus, ListenerSetStatus, ListenerStatus, StatusAddress
 
 LISTENER_REASONS = ("Invalid", "Pending")
-"""Why a listener is not programmed; the others are about a Gateway as a whole."""
+"""Reasons that a listener may have; the other reasons apply only to a Gateway as a whole."""
 
 
 def with_programmed(
@@ -29,9 +29,9 @@ def with_programmed(
     reason: str = "Pending",
     addresses: Sequence[StatusAddress] = (),
 ) -> GatewayStatus:
-    """Return the status of a Gateway whose configuration is served, or not, as reason and message say.
+    """Return the status with the condition Programmed, True if the configuration is served.
 
-    Listeners know fewer reasons than Gateways: one that is not served by itself is Pending.
+    Listeners have fewer reasons than Gateways: an unserved listener without its own reason is Pending.
     """
     return structs.replace(
         status,
@@ -44,7 +44,7 @@ def with_programmed(
 def with_parent_programmed(
     status: ListenerSetStatus, *, served: bool, message: str = "", reason: str = "Pending"
 ) -> ListenerSetStatus:
-    """Return the status of a ListenerSet whose Gateway is served, or not, as reason and message say."""
+    """Return the status with the condition Programmed, True if the ListenerSet's Gateway is served."""
     return structs.replace(
         status,
         conditions=_completed(status.conditions, served=served, reason="ParentNotProgrammed", message=message),

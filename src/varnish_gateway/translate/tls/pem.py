@@ -1,14 +1,14 @@
-"""Judge certificates, keys and authorities, as PEM.
+"""Validate certificates, keys and authorities in PEM.
 
-In:   what a user wrote into a Secret or a ConfigMap.
-Out:  File: the same in the form that is served, or what is wrong with it, in words that hold
-      nothing of it.
-Pure, and without a clock: a certificate that has expired is served, and its clients refuse it.
+In:   the content of a user's Secret or ConfigMap.
+Out:  File: the content in the form that is served, or a message that describes the fault and quotes
+      none of the content.
+Pure, and without a clock: an expired certificate is served, and clients reject it.
 
-A chain in the wrong order is put right: the certificate of the key first, then whoever issued it.
-Self-signed roots and what belongs to no chain are left out. What OpenSSL would refuse to load at
-its default level of security is refused here, where it can be told to whom it concerns. ``blocks.py`` lists
-the checks that follow in the data plane.
+The result is an ordered chain: the certificate of the key first, then its issuers. Self-signed roots
+and certificates outside the chain are omitted. Validation rejects what OpenSSL would not load at its
+default security level, because the message of a condition reaches the user. ``blocks.py`` lists the
+checks that follow in the data plane.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MOST_CERTIFICATES = 20
-"""A chain is looked for among so many."""
+"""The search for a chain considers at most this many."""
 MOST_HOSTS = 100
 RSA_BITS = range(2048, 8193)
 CURVES = ("secp256r1", "secp384r1", "secp521r1")
@@ -39,13 +39,13 @@ WEAK_HASHES = ("md5", "sha1")
 FEWEST_CURVE_BITS = 224
 _HOST = re.compile(r"(?=.{1,253}$)(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _FAULTS = (Exception,)
-"""What is raised about bytes of a stranger's has nothing else in common, InvalidVersion and InternalError among it."""
+"""The errors that parsing untrusted bytes raises, such as InvalidVersion and InternalError, share no other base."""
 
 Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
 
 
 class File(Struct, frozen=True):
-    """A file that is named by its content. ``hosts`` are the host names that a certificate is for."""
+    """A file that is named after its content. ``hosts`` are the host names in a certificate."""
 
     name: str
     text: bytes
@@ -60,7 +60,7 @@ def certificate(chain: bytes, key: bytes) -> File | str:
     if len(chain) + len(key) > CERTIFICATE_BYTES:
         return f"tls.crt and tls.key have {len(chain) + len(key):,} bytes, and {CERTIFICATE_BYTES:,} are possible"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about what old certificates hold; what matters is judged here
+        warnings.simplefilter("ignore")  # cryptography warns about old certificates; the checks below decide
         found = _certificates(chain)
         if not found:
             return "tls.crt holds no certificate in PEM, or a damaged one"
@@ -81,7 +81,7 @@ def authorities(text: str) -> bytes | str:
 
 
 def named(text: bytes, suffix: str, hosts: tuple[str, ...] = ()) -> File:
-    """Return a file with the name of its content."""
+    """Return a file that is named after its content."""
     return File(f"{sha256(text).hexdigest()[:16]}{suffix}", text, hosts)
 
 
@@ -102,7 +102,7 @@ def _joined(found: Sequence[x509.Certificate], key: Key) -> File | str:
 
 
 def _certificates(text: bytes) -> list[x509.Certificate]:
-    """Return the certificates, all of them or none: one that is cut off would be passed over in silence."""
+    """Return all certificates or none: the parser silently skips one that is cut off."""
     try:
         found = x509.load_pem_x509_certificates(text)
     except _FAULTS:
@@ -111,7 +111,7 @@ def _certificates(text: bytes) -> list[x509.Certificate]:
 
 
 def _key(text: bytes) -> Key | str:
-    """Return the key. It is tried out later, which costs less than to look into it."""
+    """Return the key. ``_try`` checks it later, which costs less than validation while loading."""
     if b"ENCRYPTED" in text:
         return "tls.key is encrypted; store it without a passphrase"
     try:
@@ -128,8 +128,8 @@ def _key(text: bytes) -> Key | str:
 
 
 def _chain(leaf: x509.Certificate, found: Sequence[x509.Certificate]) -> list[x509.Certificate]:
-    """Return the leaf and who issued it, and so on, without the root."""
-    # An authority may be there twice: signed by another one, and by itself.
+    """Return the leaf and its issuers, without the root."""
+    # An authority may occur twice: signed by another one, and self-signed.
     left = sorted((one for one in dict.fromkeys(found) if one != leaf), key=_is_self_signed)
     chain = [leaf]
     while not _is_self_signed(chain[-1]):
@@ -154,21 +154,21 @@ def _has_issued(issuer: x509.Certificate, issued: x509.Certificate) -> bool:
 
 
 def _hosts(leaf: x509.Certificate) -> tuple[str, ...]:
-    """Return the host names that a certificate is for, as far as a listener can have them."""
+    """Return the host names in a certificate that are valid for a listener."""
     try:
         found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        told = [name.lower() for name in found.get_values_for_type(x509.DNSName)]
+        names = [name.lower() for name in found.get_values_for_type(x509.DNSName)]
     except _FAULTS:
         return ()
-    return tuple(dict.fromkeys(name for name in told if _HOST.fullmatch(name)))[:MOST_HOSTS]
+    return tuple(dict.fromkeys(name for name in names if _HOST.fullmatch(name)))[:MOST_HOSTS]
 
 
 def _weakness(one: x509.Certificate) -> str | None:
-    """Return what OpenSSL would not load. The signature of a self-signed one proves nothing anyway."""
-    _ = one.extensions  # raises where one of them is damaged, as OpenSSL does
+    """Return why OpenSSL would not load a certificate, if so. A weak self-signature is harmless: it proves nothing."""
+    _ = one.extensions  # raises if one of them is damaged, as OpenSSL does
     signed = one.signature_hash_algorithm
     if signed is not None and signed.name in WEAK_HASHES and not _is_self_signed(one):
-        return f"a certificate in tls.crt is signed with {signed.name.upper()}; have it issued anew with SHA-256"
+        return f"a certificate in tls.crt is signed with {signed.name.upper()}; have it reissued with SHA-256"
     key = one.public_key()
     if one.public_key_algorithm_oid == PublicKeyAlgorithmOID.RSASSA_PSS:
         return "a certificate in tls.crt has a key for RSA-PSS alone; use a plain RSA key"
@@ -180,16 +180,16 @@ def _weakness(one: x509.Certificate) -> str | None:
 
 
 def _try(key: Key) -> None:
-    """Sign something and have it verified: a key of damaged parts raises."""
-    said = b"Varnish Gateway"
+    """Sign and verify a text: a damaged key raises an error."""
+    text = b"Varnish Gateway"
     if isinstance(key, rsa.RSAPrivateKey):
-        sealed = key.sign(said, padding.PKCS1v15(), hashes.SHA256())
-        key.public_key().verify(sealed, said, padding.PKCS1v15(), hashes.SHA256())
+        signature = key.sign(text, padding.PKCS1v15(), hashes.SHA256())
+        key.public_key().verify(signature, text, padding.PKCS1v15(), hashes.SHA256())
     elif isinstance(key, ec.EllipticCurvePrivateKey):
         algorithm = ec.ECDSA(hashes.SHA256())
-        key.public_key().verify(key.sign(said, algorithm), said, algorithm)
+        key.public_key().verify(key.sign(text, algorithm), text, algorithm)
     else:
-        key.public_key().verify(key.sign(said), said)
+        key.public_key().verify(key.sign(text), text)
 
 
 def _public(key: object) -> bytes:

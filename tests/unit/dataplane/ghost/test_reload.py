@@ -71,7 +71,7 @@ async def test_rejection_restores_the_last_good_bundle_and_quarantines(ghost, in
     await installer.install(bundle(b"a"), ghost.port)
     ghost.answer = REFUSED
     for _ in range(2):
-        with pytest.raises(errors.ReloadRefused, match="no such field"):
+        with pytest.raises(errors.ReloadRejected, match="no such field"):
             await installer.install(bundle(b"b"), ghost.port)
     assert len(ghost.requests) == 2
     assert (tmp_path / "ghost.json").read_bytes() == bundle(b"a").manifest
@@ -97,7 +97,7 @@ async def test_fault_restores_the_last_good_bundle_and_allows_a_retry(ghost, ins
 )
 async def test_answer_that_is_not_from_ghost_is_a_rejection(ghost, installer, answer, said):
     ghost.answer = b"HTTP/1.1 " + answer
-    with pytest.raises(errors.ReloadRefused, match=said):
+    with pytest.raises(errors.ReloadRejected, match=said):
         await installer.install(bundle(b"a"), ghost.port)
 
 
@@ -116,7 +116,7 @@ async def test_lost_answer_makes_ghost_read_the_last_good_bundle_again(ghost, in
     with pytest.raises(ConnectionError):
         await installer.install(bundle(b"b"), ghost.port)
     ghost.answer = REFUSED
-    with pytest.raises(errors.ReloadRefused):
+    with pytest.raises(errors.ReloadRejected):
         await installer.install(bundle(b"c"), ghost.port)
     ghost.answer = OK
     await installer.ensure_read(ghost.port)
@@ -136,6 +136,6 @@ async def test_accepted_bundle_is_not_blamed_for_earlier_deaths(ghost, installer
     for _ in range(2):
         installer.blame(bundle(b"b"))
     await installer.install(bundle(b"a"), ghost.port)
-    with pytest.raises(errors.ReloadRefused, match="dies whenever"):
+    with pytest.raises(errors.ReloadRejected, match="dies whenever"):
         await installer.install(bundle(b"b"), ghost.port)
     installer.close()

@@ -7,8 +7,8 @@ from varnish_gateway.dataplane.tls import haproxy
 @pytest.mark.parametrize(
     ("script", "problem", "said"),
     [
-        ("echo '[ALERT]    (7) : too many words' >&2; exit 1", errors.TlsRefused, "too many words"),
-        ("exit 1", errors.TlsRefused, "does not say why"),
+        ("echo '[ALERT]    (7) : too many words' >&2; exit 1", errors.TlsRejected, "too many words"),
+        ("exit 1", errors.TlsRejected, "does not say why"),
         ("kill -9 $$", errors.ChildExited, "signal SIGKILL"),
     ],
 )

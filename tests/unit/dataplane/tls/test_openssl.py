@@ -18,5 +18,5 @@ def test_damaged_authority_is_rejected():
 
 def test_damaged_certificate_is_rejected(tmp_path):
     (tmp_path / "pair.pem").write_bytes(ONE.content.replace(b"\nMII", b"\nAII", 1))
-    with pytest.raises(errors.BadDocument, match="is refused by OpenSSL"):
+    with pytest.raises(errors.BadDocument, match="is rejected by OpenSSL"):
         openssl.check_pair(tmp_path / "pair.pem")
