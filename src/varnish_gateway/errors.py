@@ -7,14 +7,14 @@ GatewayError
 │   ├── BadSettings     an environment variable or an option that can't be used
 │   └── NotOurs         an object with a name that the operator needs belongs to another owner
 ├── VclRejected         varnishd rejected a VCL; the previous one keeps serving
-├── ReloadRejected       ghost rejected a configuration; the previous one keeps serving
-├── TlsRejected          HAProxy or OpenSSL rejected certificates; the previous ones keep serving
+├── ReloadRejected      ghost rejected a configuration; the previous one keeps serving
+├── TlsRejected         HAProxy or OpenSSL rejected certificates; the previous ones keep serving
 ├── AdminError          varnishd's command line returned an error
 ├── ChildExited         a supervised process exited
 └── KubernetesError     a request to the API server failed
     ├── Unreachable     no response
     ├── NotLeading      not sent: another operator leads, or may lead by now
-    └── ApiRefused      an error response; any status that is not below
+    └── ApiError        an error response; any status that is not below
         ├── NotFound        404
         ├── Conflict        409: the object changed since it was read, or exists already
         ├── FieldConflict   409: another field manager owns fields that the operator applies
@@ -93,7 +93,7 @@ class NotLeading(KubernetesError):
     """Not sent: another operator leads, or may lead by now."""
 
 
-class ApiRefused(KubernetesError):
+class ApiError(KubernetesError):
     """The API server returned an error."""
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
@@ -102,15 +102,15 @@ class ApiRefused(KubernetesError):
         self.reason = reason
 
 
-class NotFound(ApiRefused):
+class NotFound(ApiError):
     """The object or its kind does not exist."""
 
 
-class Conflict(ApiRefused):
+class Conflict(ApiError):
     """The object changed since it was read, or exists already."""
 
 
-class FieldConflict(ApiRefused):
+class FieldConflict(ApiError):
     """Another field manager owns fields that the operator applies."""
 
     hint = "let go of these fields, or let the other manager remove them"
@@ -123,21 +123,21 @@ class FieldConflict(ApiRefused):
         self.fields = fields
 
 
-class Forbidden(ApiRefused):
+class Forbidden(ApiError):
     """The ServiceAccount lacks the permission."""
 
     hint = "compare the ClusterRoles and their bindings with deploy/"
 
 
-class Invalid(ApiRefused):
+class Invalid(ApiError):
     """The API server rejects this object; the message names the field."""
 
 
-class Expired(ApiRefused):
+class Expired(ApiError):
     """The resource version to resume from is too old."""
 
 
-class Throttled(ApiRefused):
+class Throttled(ApiError):
     """The API server is overloaded."""
 
     def __init__(self, message: str, *, retry_after: float = 1.0) -> None:

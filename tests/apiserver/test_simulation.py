@@ -64,7 +64,7 @@ class Teller:
     async def _tell(self, request: Awaitable[bytes | None]) -> Document:
         try:
             answer = await request
-        except errors.ApiRefused as refused:
+        except errors.ApiError as refused:
             told = getattr(refused, "managers", ()), getattr(refused, "fields", ())
             self.answers.append((type(refused).__name__, refused.status, *told))
             return {}

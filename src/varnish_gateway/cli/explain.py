@@ -108,8 +108,8 @@ def _winner(winner: Winner, paint: Paint, *, preflight: bool) -> Iterator[str]:
 def _timing(rule: wire.Rule, paint: Paint) -> Iterator[str]:
     if rule.timeouts is not None:
         limits = (("request", rule.timeouts.request), ("attempt", rule.timeouts.backend_request))
-        said = [(what, limit) for what, limit in limits if limit is not None]
-        for number, (what, limit) in enumerate(said):
+        given = [(what, limit) for what, limit in limits if limit is not None]
+        for number, (what, limit) in enumerate(given):
             longest = _seconds(limit) if limit else "no limit"
             yield _row(paint, "" if number else "Time-outs", f"{longest} for the {what}")
     if rule.retry is not None:

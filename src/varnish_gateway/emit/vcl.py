@@ -16,7 +16,7 @@ vcl 4.1;
 
 import ghost;
 
-// Never used: ghost brings its own backends, and VCL wants one to be declared.
+// Never used: ghost creates its own backends, but VCL requires a declared one.
 backend ghost_unused none;
 
 sub vcl_init {

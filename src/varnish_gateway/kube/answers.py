@@ -37,7 +37,7 @@ class ApiStatus(Struct, frozen=True):
     details: Details = field(default_factory=Details)
 
 
-_ERRORS: Mapping[int, type[errors.ApiRefused]] = {
+_ERRORS: Mapping[int, type[errors.ApiError]] = {
     400: errors.Invalid,
     401: errors.Forbidden,
     403: errors.Forbidden,
@@ -51,7 +51,7 @@ _ERRORS: Mapping[int, type[errors.ApiRefused]] = {
 _UNTYPED = "failed to create typed patch object"
 
 
-def refusal(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] | None = None) -> errors.ApiRefused:
+def refusal(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] | None = None) -> errors.ApiError:
     """Return the error for an answer that is no success."""
     status = _status(code, body)
     if code == 429:
@@ -60,7 +60,7 @@ def refusal(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] | N
         return _field_conflict(status.message, causes)
     if code == 500 and status.message.startswith(_UNTYPED):  # a field that the API server keeps as it comes
         return errors.Invalid(status.message, status=code, reason=status.reason)
-    return _ERRORS.get(code, errors.ApiRefused)(status.message, status=code, reason=status.reason)
+    return _ERRORS.get(code, errors.ApiError)(status.message, status=code, reason=status.reason)
 
 
 def _status(code: int, body: bytes | msgspec.Raw) -> ApiStatus:

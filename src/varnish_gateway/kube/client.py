@@ -1,11 +1,11 @@
 """Requests to the API server.
 
 In:   objects as documents.
-Out:  the API server's answers as bytes; whoever asked decodes only what it needs.
-Promises: no answer and refusals become the errors of ``errors.py``, and so does an answer that is
-not of the type that was asked for: it is a proxy's, not the API server's. Limits hold over all
-requests of a client; what may be repeated without harm is repeated a few times before an error is
-raised; ``may_write`` is asked right before a write is sent, also before each repetition.
+Out:  the API server's responses as bytes; the caller decodes only what it needs.
+Promises: a missing response and an error response raise the errors of ``errors.py``, and so does a
+response of an unexpected content type: it comes from a proxy, not from the API server. Limits apply to
+all requests of a client together. The client retries idempotent requests a few times before it raises
+an error. It calls ``may_write`` right before it sends a write, also before each retry.
 """
 
 import asyncio
@@ -168,7 +168,7 @@ class Client:
         return await self._repeated(Request("PATCH", "patch", resource.kind, path, _encode(document), MERGE))
 
     async def create(self, document: Document, *, manager: str) -> bytes:
-        """Create an object; Conflict if there is one. Repeated only if the API server was too busy to do it."""
+        """Create an object; raise Conflict if it exists. Retried only if the API server was too busy to handle it."""
         about = Target.of(document)
         path = f"{about.resource.path(about.namespace)}?fieldManager={manager}"
         return await self._repeated(Request("POST", "create", about.resource.kind, path, _encode(document), JSON))
@@ -176,9 +176,9 @@ class Client:
     async def delete(
         self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", version: str = ""
     ) -> None:
-        """Delete an object, and what it owns after it.
+        """Delete an object, and then the objects that it owns.
 
-        With uid: only that one, not its successor of the same name. With version: only if nobody changed it.
+        With uid: only that object, not a successor of the same name. With version: only if it is unchanged.
         """
         conditions = {"uid": uid, "resourceVersion": version}
         options = {"propagationPolicy": "Background", "preconditions": {k: v for k, v in conditions.items() if v}}
@@ -193,9 +193,9 @@ class Client:
         return await self._repeated(Request("GET", verb, kind, path, accept=accept))
 
     async def lines(self, path: str, *, silence: float) -> AsyncGenerator[list[bytes], None]:
-        """Watch: yield nothing when it begins, then the complete lines that each chunk brought.
+        """Watch: yield an empty list when the watch begins, then the complete lines of each chunk.
 
-        Raises Unreachable when it does not begin, breaks or stays silent.
+        Raises Unreachable if the watch does not begin, breaks or stays silent.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence)
         try:
@@ -285,7 +285,7 @@ class Client:
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Return a socket that notices within half a minute when the other side is gone without a word."""
+    """Return a socket that detects a silently vanished peer within half a minute."""
     made = socket.socket(*address[:3])
     for option, value in _LIVENESS:
         made.setsockopt(socket.IPPROTO_TCP, option, value)
@@ -294,11 +294,13 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 def _check_type(answer: aiohttp.ClientResponse, content: bytes, accepted: str) -> None:
-    """Raise unless an answer is of the type that was asked for."""
+    """Raise an error unless the response has the requested content type."""
     given = answer.headers.get("Content-Type", "")
     if not given.startswith(accepted.partition(";")[0]):
-        told = content[:200].decode(errors="replace").strip()
-        raise errors.ApiRefused(f"the answer is {given or 'of no type'}, not {accepted}: {told}", status=answer.status)
+        beginning = content[:200].decode(errors="replace").strip()
+        raise errors.ApiError(
+            f"the answer is {given or 'of no type'}, not {accepted}: {beginning}", status=answer.status
+        )
 
 
 def _retry_delay(error: errors.KubernetesError, verb: str, backoff: RequestBackoff) -> float | None:
@@ -308,7 +310,7 @@ def _retry_delay(error: errors.KubernetesError, verb: str, backoff: RequestBacko
     if isinstance(error, errors.Forbidden) and error.status == 401:
         return None if backoff.failures else backoff.next()  # once, with the token as it is in the file now
     lost = isinstance(error, errors.Unreachable)
-    broken = isinstance(error, errors.ApiRefused) and error.status >= 500
+    broken = isinstance(error, errors.ApiError) and error.status >= 500
     return backoff.next() if verb != "create" and (lost or broken) else None
 
 

@@ -1,9 +1,9 @@
-"""Ask whether a kind is there at all.
+"""Find out whether a kind is installed.
 
 In:   a kind and the versions in which we can read it.
-Out:  the version that is served, or None when the kind is not installed.
-An API server that starts answers 404 for kinds that it does not know yet. So None is returned
-only after it said so twice, with a pause, and called itself ready.
+Out:  the version that is served, or None if the kind is not installed.
+A starting API server answers 404 for kinds that it does not know yet. So the result is None only
+after it answered 404 twice, with a pause, and reported itself ready.
 """
 
 import asyncio

@@ -175,12 +175,12 @@ class Recorder:
 
 
 def _namespace(about: Reference) -> str:
-    """Events about cluster-scoped objects are in default, as everybody's are."""
+    """Return the namespace of an Event: by convention, default for cluster-scoped objects."""
     return about.namespace or "default"
 
 
 def _name(same: Same, now: float) -> str:
-    """Return a name that no other Event has; it begins with the object's, as everybody's do."""
+    """Return a unique name for an Event; by convention, it begins with the object's name."""
     digest = hashlib.sha256(f"{same}{now}".encode()).hexdigest()[:16]
     return f"{same[0].name[:230].rstrip('.-')}.{digest}"
 

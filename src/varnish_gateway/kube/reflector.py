@@ -119,7 +119,7 @@ class Reflector(Generic[T]):
         except errors.Throttled as error:
             wished = min(error.retry_after, _LONGEST_WISH_SECONDS)
             self._trouble("can't be watched now", error)
-        except errors.ApiRefused as error:
+        except errors.ApiError as error:
             self._refusals += 1
             if self._refusals >= _REFUSALS_BEFORE_RELIST:
                 self._resume = None
@@ -241,7 +241,7 @@ class Reflector(Generic[T]):
                         self._put(changes, key, head, event.object)
                 elif self._forget(key):
                     changes[key] = None
-        except errors.ApiRefused:
+        except errors.ApiError:
             resume = None
             raise
         finally:

@@ -1,6 +1,6 @@
 """The language of lists and watches.
 
-In:   which objects are wanted; bytes that the API server sent.
+In:   a selection of objects; bytes that the API server sent.
 Out:  paths to ask for; pages and events, with objects left as they came.
 Pure.
 """
@@ -67,14 +67,14 @@ def events(lines: Iterable[bytes]) -> Iterator[WatchEvent]:
             parsed = _line(line)
             head = head_of(parsed.object)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise errors.ApiRefused(f"the watch sent something that is no event: {error}") from error
+            raise errors.ApiError(f"the watch sent something that is no event: {error}") from error
         if parsed.type == "ERROR":
             raise refusal(head.code, parsed.object)
         yield WatchEvent(parsed.type, head, parsed.object)
 
 
 class Selection(NamedTuple):
-    """Which objects are wanted."""
+    """The objects to list and watch."""
 
     resource: Resource
     namespace: str = ""

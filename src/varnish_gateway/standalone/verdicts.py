@@ -1,9 +1,9 @@
-"""Statuses in words.
+"""Describe statuses in words.
 
 In:   the status of an object.
-Out:  one line for a person, and what in it is not as it should be; of a long message its
-first line.
-Pure. Programmed and other conditions that are not decided yet are nobody's fault.
+Out:  one line for the user, and the conditions that are not as they should be; only the first line
+      of a long message.
+Pure. Conditions that are not decided yet, such as Programmed, are no faults.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _BAD_WHEN_TRUE = frozenset({"Conflicted", "PartiallyInvalid"})
 
 
 class UnmetCondition(NamedTuple):
-    """A condition that says no, and about which part of the object."""
+    """A condition that is not as it should be, and the part of the object that it is about."""
 
     part: str
     condition: Condition
@@ -31,18 +31,18 @@ class UnmetCondition(NamedTuple):
 
 
 def faults(status: Status) -> list[UnmetCondition]:
-    """Return what a person has to look at, the whole object first."""
+    """Return the conditions that the user has to look at, those of the whole object first."""
     found = [UnmetCondition(part, condition) for part, condition in _conditions(status) if _is_fault(condition)]
-    # A listener that is not accepted is not programmed either, and what keeps the Gateway from
-    # being programmed keeps its listeners: say it once.
-    refused = {fault.part for fault in found if fault.condition.type != "Programmed"}
+    # A listener that is not accepted is not programmed either, and the cause that keeps the Gateway from
+    # being programmed also affects its listeners: report each cause once.
+    rejected = {fault.part for fault in found if fault.condition.type != "Programmed"}
     of_whole = {(fault.condition.type, fault.condition.message) for fault in found if not fault.part}
     return [
         fault
         for fault in found
         if fault.condition.type != "Programmed"
         or (
-            fault.part not in refused
+            fault.part not in rejected
             and (not fault.part or (fault.condition.type, fault.condition.message) not in of_whole)
         )
     ]

@@ -293,7 +293,7 @@ def key_of(document: Document) -> Key:
     return Key(document["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
-def _refused(kind: type[errors.ApiRefused], status: int, message: str) -> errors.ApiRefused:
+def _refused(kind: type[errors.ApiError], status: int, message: str) -> errors.ApiError:
     return kind(message, status=status)
 
 

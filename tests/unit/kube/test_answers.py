@@ -20,9 +20,9 @@ def status(**fields) -> bytes:
         (410, errors.Expired),
         (422, errors.Invalid),
         (429, errors.Throttled),
-        (500, errors.ApiRefused),
-        (503, errors.ApiRefused),
-        (307, errors.ApiRefused),
+        (500, errors.ApiError),
+        (503, errors.ApiError),
+        (307, errors.ApiError),
     ],
 )
 def test_every_status_code_has_its_error(code, error):

@@ -27,7 +27,7 @@ pub struct Counters {
     hits: AtomicU64,
     misses: AtomicU64,
     passes: AtomicU64,
-    /// At i latencies up to bound i and above the one before; the last is above all.
+    /// Element i counts latencies above bound i - 1 and up to bound i; the last one, all longer.
     latencies: [AtomicU64; BOUNDS.len() + 1],
     latency_micros: AtomicU64,
 }

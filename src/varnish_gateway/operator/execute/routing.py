@@ -57,7 +57,7 @@ class RoutingWriter:
         """Apply an object that pods need. Endpoints that pods may not read affect only their routes."""
         try:
             await self._objects.ensure(key, result)
-        except (errors.ApiRefused, errors.NotOurs):
+        except (errors.ApiError, errors.NotOurs):
             if key.name != names.endpoints_binding(shape.namespace, shape.name):
                 gateway.pending_access.add(key)
                 raise

@@ -1,9 +1,9 @@
-"""Compile an OpenAPI schema, as CRDs hold it, into a check.
+"""Compile an OpenAPI schema, as CRDs contain it, into a check.
 
 In:   a structural schema.
-Out:  a function that checks a document, applies defaults to it in place as the API server
-      would, and appends what is wrong.
-A keyword that is not known here is refused when compiling: nothing goes unchecked in silence.
+Out:  a function that checks a document, applies defaults to it in place like the API server, and
+      appends the problems that it finds.
+Compilation rejects an unknown keyword: nothing goes unchecked in silence.
 
 The order is the API server's: nulls that the schema does not allow are dropped, defaults
 filled in, then the structure is checked, and CEL rules see only what passed that.
