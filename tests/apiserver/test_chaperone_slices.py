@@ -13,8 +13,8 @@ from varnish_gateway.ir import wire
 ENDPOINT = wire.Endpoint(address="10.0.0.1", port=80)
 
 
-class Told:
-    """What the watches bring."""
+class Reported:
+    """Collects what the watches report."""
 
     def __init__(self):
         self.slices, self.listed = {}, []
@@ -32,53 +32,50 @@ class Told:
 
 
 @pytest.fixture
-def told():
-    return Told()
+def reported():
+    return Reported()
 
 
 @pytest.fixture
-async def watches(client, told, monkeypatch):
+async def watches(client, reported, monkeypatch):
     monkeypatch.setattr(slices, "FIRST_LIST_SECONDS", TIMEOUT)  # a list may take long on a slow machine
-    watches = SliceWatches(client, told.update, told.listed.append)
+    watches = SliceWatches(client, reported.update, reported.listed.append)
     async with asyncio.TaskGroup() as tasks:
         watches.start(tasks)
         yield watches
-        watches.watch([])
         watches.close()
-        for namespace in list(watches._watches):
-            watches._watches[namespace].task.cancel()
 
 
 @pytest.fixture
 def quickly(monkeypatch, cluster, namespace):
-    """Give a Gateway, and little patience with namespaces that nobody names."""
+    """Give a Gateway; namespaces that no route names any more have a short grace period."""
     monkeypatch.setattr(slices, "GRACE_SECONDS", 0.01)
     return ProvisionedGateway(cluster, namespace)
 
 
-async def test_only_referenced_namespaces_are_watched(cluster, namespace, other, watches, told):
+async def test_only_referenced_namespaces_are_watched(cluster, namespace, other, watches, reported):
     gateway = ProvisionedGateway(cluster, namespace)
     gateway.write_endpoints(f"{namespace}/tea", ENDPOINT)
     gateway.write_endpoints(f"{other}/milk", ENDPOINT)
     watches.watch([namespace])
     await watches.until_listed(serving=True)
-    assert told.names == {f"{namespace}/tea"}
-    await until_async(lambda: told.listed == [namespace], "the namespace is listed")
+    assert reported.names == {f"{namespace}/tea"}
+    await until_async(lambda: reported.listed == [namespace], "the namespace is listed")
     watches.watch([namespace, other])
     await watches.until_listed(serving=True)
-    assert told.names == {f"{namespace}/tea", f"{other}/milk"}
+    assert reported.names == {f"{namespace}/tea", f"{other}/milk"}
     gateway.remove_endpoints(f"{other}/milk")
-    await until_async(lambda: told.names == {f"{namespace}/tea"}, "the deletion is told")
+    await until_async(lambda: reported.names == {f"{namespace}/tea"}, "the deletion is reported")
 
 
-async def test_a_namespace_without_slices_is_listed_too(namespace, watches, told):
+async def test_a_namespace_without_slices_is_listed_too(namespace, watches, reported):
     watches.watch([namespace])
     await watches.until_listed(serving=False)
-    await until_async(lambda: told.listed == [namespace], "the namespace is listed")
-    assert told.slices == {}
+    await until_async(lambda: reported.listed == [namespace], "the namespace is listed")
+    assert reported.slices == {}
 
 
-async def test_unreferenced_namespace_is_dropped_after_a_delay(quickly, namespace, other, watches, told):
+async def test_unreferenced_namespace_is_dropped_after_a_delay(quickly, namespace, other, watches, reported):
     gateway = quickly
     gateway.write_endpoints(f"{namespace}/tea", ENDPOINT)
     gateway.write_endpoints(f"{other}/milk", ENDPOINT)
@@ -86,36 +83,36 @@ async def test_unreferenced_namespace_is_dropped_after_a_delay(quickly, namespac
     await watches.until_listed(serving=True)
     watches.watch([other])
     await until_async(lambda: len(watches) == 1, "the watch is ended")
-    assert told.names == {f"{other}/milk"}
+    assert reported.names == {f"{other}/milk"}
     # Whoever comes back is listed anew.
     gateway.remove_endpoints(f"{namespace}/tea")
     gateway.write_endpoints(f"{namespace}/new", ENDPOINT)
     watches.watch([namespace, other])
     await watches.until_listed(serving=True)
-    assert told.names == {f"{other}/milk", f"{namespace}/new"}
+    assert reported.names == {f"{other}/milk", f"{namespace}/new"}
 
 
-async def test_namespace_referenced_again_soon_is_not_relisted(client, cluster, namespace, watches, told):
+async def test_namespace_referenced_again_soon_is_not_relisted(client, cluster, namespace, watches, reported):
     ProvisionedGateway(cluster, namespace).write_endpoints(f"{namespace}/tea", ENDPOINT)
     watches.watch([namespace])
     await watches.until_listed(serving=True)
     watches.watch([])
     watches.watch([namespace])
     assert len(watches) == 1
-    assert told.names == {f"{namespace}/tea"}
+    assert reported.names == {f"{namespace}/tea"}
     assert client.metrics.requests["list", "EndpointSlice", 200] == 1
 
 
-async def test_forbidden_namespace_delays_routing_only_briefly(cluster, namespace, told, monkeypatch):
+async def test_forbidden_namespace_delays_routing_only_briefly(cluster, namespace, reported, monkeypatch):
     monkeypatch.setattr(slices, "FIRST_LIST_SECONDS", 0.2)
     gateway = ProvisionedGateway(cluster, namespace)
     async with cluster.client(gateway.grant()) as client, asyncio.TaskGroup() as tasks:
-        watches = SliceWatches(client, told.update, told.listed.append)
+        watches = SliceWatches(client, reported.update, reported.listed.append)
         watches.start(tasks)
         watches.watch(["kube-system"])
         await watches.until_listed(serving=False)
         ((named, problem),) = watches.problems
         assert named == "kube-system"
         assert "may not be watched" in problem
-        assert told.listed == []
-        watches._watches["kube-system"].task.cancel()
+        assert reported.listed == []
+        watches.close()

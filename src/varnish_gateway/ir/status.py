@@ -8,11 +8,11 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 
-class Stated(Struct, frozen=True, rename="camel"):
+class StatusPart(Struct, frozen=True, rename="camel"):
     """Base of every part of a status."""
 
 
-class Condition(Stated, frozen=True):
+class Condition(StatusPart, frozen=True):
     type: str
     status: Literal["True", "False", "Unknown"]
     reason: str
@@ -20,29 +20,29 @@ class Condition(Stated, frozen=True):
     observed_generation: int
 
 
-class GatewayClassStatus(Stated, frozen=True):
+class GatewayClassStatus(StatusPart, frozen=True):
     conditions: tuple[Condition, ...]
     supported_features: tuple[dict[str, str], ...] = ()
 
 
-class RouteKind(Stated, frozen=True):
+class RouteKind(StatusPart, frozen=True):
     group: str
     kind: str
 
 
-class ListenerStatus(Stated, frozen=True):
+class ListenerStatus(StatusPart, frozen=True):
     name: str
     supported_kinds: tuple[RouteKind, ...]
     attached_routes: int
     conditions: tuple[Condition, ...]
 
 
-class StatusAddress(Stated, frozen=True):
+class StatusAddress(StatusPart, frozen=True):
     type: Literal["IPAddress", "Hostname"]
     value: str
 
 
-class GatewayStatus(Stated, frozen=True):
+class GatewayStatus(StatusPart, frozen=True):
     """Without ListenerSets the field is absent: CRDs of older versions don't have the field."""
 
     addresses: tuple[StatusAddress, ...]
@@ -51,13 +51,13 @@ class GatewayStatus(Stated, frozen=True):
     attached_listener_sets: int | UnsetType = UNSET
 
 
-class ListenerSetStatus(Stated, frozen=True):
+class ListenerSetStatus(StatusPart, frozen=True):
     conditions: tuple[Condition, ...]
     listeners: tuple[ListenerStatus, ...]
 
 
-class ParentRef(Stated, frozen=True):
-    """As the route's spec has it: what is unset there is unset here."""
+class ParentRef(StatusPart, frozen=True):
+    """A copy of the parentRef in the route's spec; fields that are unset there are unset here."""
 
     group: str
     kind: str
@@ -67,13 +67,13 @@ class ParentRef(Stated, frozen=True):
     port: int | UnsetType = UNSET
 
 
-class ParentStatus(Stated, frozen=True):
+class ParentStatus(StatusPart, frozen=True):
     parent_ref: ParentRef
     controller_name: str
     conditions: tuple[Condition, ...]
 
 
-class RouteStatus(Stated, frozen=True):
+class RouteStatus(StatusPart, frozen=True):
     parents: tuple[ParentStatus, ...]
 
 

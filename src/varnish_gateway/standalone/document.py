@@ -1,4 +1,4 @@
-"""A translation as one document, for people and for scripts.
+"""A translation as one document, for users and scripts.
 
 In:   Translation.
 Out:  YAML or JSON text with the status of every object, and the listeners, routes and VCL of every Gateway.
@@ -48,7 +48,7 @@ def _named(key: Key) -> dict[str, str]:
 
 
 class _Dumper(yaml.CSafeDumper):
-    """YAML as a person would write it: multi-line text is a block."""
+    """Writes multi-line text as a block."""
 
 
 def _text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:

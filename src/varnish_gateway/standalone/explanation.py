@@ -1,7 +1,7 @@
 """Explain what the router does with a request.
 
 In:   a translation, and a request: method, URL, headers.
-Out:  an ``SocketExplanation`` for each socket that the URL may mean, or ``NotListening``.
+Out:  a ``SocketExplanation`` for each socket that the URL may mean, or ``NotListening``.
 """
 
 from collections.abc import Iterator, Sequence

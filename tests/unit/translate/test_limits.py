@@ -76,4 +76,4 @@ def test_user_vcl_that_is_too_large_is_not_available_and_says_how_much_is_possib
     delta = translated(objects(vcl="#" * 1001), vcl_limit=1000)
     found = delta.gateways[Key("Gateway", "shop", "gw")].user_vcl
     assert isinstance(found, UserVclUnavailable)
-    assert "1,001 bytes, and 1,000 are possible" in found.reason
+    assert "1,001 bytes; the limit is 1,000" in found.reason

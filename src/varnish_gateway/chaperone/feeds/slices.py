@@ -78,10 +78,13 @@ class SliceWatches:
             await self._watches[namespace].until_listed(serving=serving)
 
     def close(self) -> None:
-        """Cancel all timers."""
+        """End all watches. Their EndpointSlices are not reported as gone."""
         for timer in self._leaving.values():
             timer.cancel()
         self._leaving.clear()
+        for watch in self._watches.values():
+            if watch.task is not None:
+                watch.task.cancel()
 
     def _start_watch(self, namespace: str) -> "_Watch":
         if self._tasks is None:

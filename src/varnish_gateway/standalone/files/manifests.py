@@ -1,9 +1,9 @@
 """Read one manifest file.
 
 In:   the name and the bytes of a file, and the catalogue of kinds.
-Out:  ``Reading``: the objects that are good, the names of those that are not, and what is
-      wrong in words that name file, line, object, field and what was expected.
-Pure. Lines are looked for only when something is wrong, by reading the text once more.
+Out:  ``Reading``: the valid objects, the keys of the invalid ones, and complaints that name file,
+      line, object, field and the expected value.
+Pure. Line numbers cost a second read of the text, so they are determined only for a complaint.
 """
 
 import json
@@ -26,7 +26,7 @@ _SPACE = re.compile(r"\s*")
 
 @dataclass(frozen=True)
 class Complaint:
-    """Something that a person has to correct. ``str()`` is the whole message."""
+    """Something that the user has to correct. ``str()`` is the whole message."""
 
     file: str
     line: int
@@ -43,7 +43,7 @@ class Complaint:
 
 
 class Found(NamedTuple):
-    """A good object, and where it stands."""
+    """A valid object, and the line where it starts."""
 
     obj: Object
     line: int
@@ -51,13 +51,13 @@ class Found(NamedTuple):
 
 @dataclass
 class Reading:
-    """What a file says."""
+    """The content of one file."""
 
     objects: dict[Key, Found] = field(default_factory=dict)
-    broken: set[Key] = field(default_factory=set)  # named, but not usable
-    unnamed: bool = False  # something here can't even be named
+    broken: set[Key] = field(default_factory=set)  # invalid, with a key
+    unnamed: bool = False  # the file has content without a key
     complaints: list[Complaint] = field(default_factory=list)
-    ignored: dict[str, Complaint] = field(default_factory=dict)  # kinds that we don't read
+    ignored: dict[str, Complaint] = field(default_factory=dict)  # kinds that Varnish Gateway does not read
 
 
 class _Value(NamedTuple):
@@ -77,7 +77,7 @@ class _Place(NamedTuple):
 
 
 def read_manifest(name: str, data: bytes, catalogue: Catalogue) -> Reading:
-    """Return what the file says; never raises for what is in it."""
+    """Return the content of a file. Invalid content raises nothing: it becomes complaints."""
     try:
         text = data.decode("utf-8-sig")
         values = list(_json_values(text) if name.endswith(".json") else _yaml_values(text))
@@ -101,7 +101,7 @@ def _yaml_values(text: str) -> Iterator[_Value]:
 
 
 def _json_values(text: str) -> Iterator[_Value]:
-    """One JSON value after another, as kubectl takes them."""
+    """Yield the JSON values of a text; several may follow each other, as kubectl accepts."""
     decoder = json.JSONDecoder(object_pairs_hook=_unique)
     position, line = 0, 1
     while (start := _SPACE.match(text, position).end()) < len(text):  # type: ignore[union-attr]
@@ -130,7 +130,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _unfold(values: list[_Value]) -> Iterator[_Place]:
-    """Documents, and the items of Lists in their place."""
+    """Yield documents; a List yields its items instead."""
     for number, (value, line) in enumerate(values, 1):
         items = value.get("items") if isinstance(value, dict) else None
         if isinstance(items, list) and str(value.get("kind")).endswith("List"):
@@ -141,7 +141,7 @@ def _unfold(values: list[_Value]) -> Iterator[_Place]:
 
 
 class _Lines:
-    """Lines of fields, found by reading the text a second time, once something is wrong."""
+    """Line numbers of fields, from a second read of the text, which happens only for a complaint."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -151,10 +151,10 @@ class _Lines:
         try:
             return list(yamltext.documents(self._text, lines=True))
         except yamltext.Unreadable:
-            return []  # JSON of a kind that YAML would not take
+            return []  # JSON that is not YAML
 
     def of(self, place: _Place, path: FieldPath) -> int:
-        """Return the line of a field, or of what is nearest around it."""
+        """Return the line of a field, or of the nearest field around it."""
         if len(self._documents) < place.number:
             return place.line
         lines = self._documents[place.number - 1].lines
@@ -183,21 +183,21 @@ class _Document:
         if kind is None:
             return
         key = _key(document, kind)
-        document.pop("status", None)  # it is ours to write
+        document.pop("status", None)  # we write it
         problems = kind.check(document)
         if key is None:
             self.reading.unnamed = True
         elif key in self.reading.objects or key in self.reading.broken:
             problems.append(self._twice(key))
         elif not problems:
-            self._take(key, document, kind)
+            self._add(key, document, kind)
         else:
             self.reading.broken.add(key)
         for problem in problems:
             self._complain(problem, str(key or document["kind"]))
 
     def _kind(self, document: dict[str, Any]) -> KindSchema | None:
-        """Return the document's kind; None when it is not to be read, with the reason noted."""
+        """Return the document's kind; None, with a complaint, if we can't read it."""
         version, kind = document.get("apiVersion"), document.get("kind")
         for name, value in (("apiVersion", version), ("kind", kind)):
             if not isinstance(value, str) or not value:
@@ -215,7 +215,7 @@ class _Document:
             self.reading.ignored[f"{kind} of {version}"] = self._complaint(FieldProblem(message), str(kind))
         return found
 
-    def _take(self, key: Key, document: dict[str, Any], kind: KindSchema) -> None:
+    def _add(self, key: Key, document: dict[str, Any], kind: KindSchema) -> None:
         metadata = document["metadata"]
         if kind.namespaced:
             metadata.setdefault("namespace", DEFAULT_NAMESPACE)
@@ -243,7 +243,7 @@ class _Document:
 
 
 def _key(document: dict[str, Any], kind: KindSchema) -> Key | None:
-    """Name the object as far as its document allows."""
+    """Return the key of a document's object; None if the document names none."""
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(name, str) or not isinstance(metadata, dict):

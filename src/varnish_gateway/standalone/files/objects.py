@@ -1,14 +1,14 @@
 """The objects that a set of files defines.
 
-In:   what changed: for each changed file what it says now, or None when it is gone.
-Out:  ``Changes``: objects that are new, different or gone, and complaints.
+In:   the new content of each changed file, None for a deleted one.
+Out:  ``Changes``: objects that are new, different or deleted, and complaints.
 Pure. Promises:
-- A bad document freezes its object alone; a file that can't be read, or with a document
-  that can't be named, keeps every object that was last seen in it.
-- An object that several files define belongs to the one that had it first; when that one
-  lets it go, the next takes over.
-- Every namespace in use exists, and carries the label that Kubernetes gives it.
-- ``metadata.generation`` counts changes beyond metadata, unless the document says it.
+- An invalid document freezes its own object. A file that can't be read, or that has a document
+  without a kind or name, freezes all objects last read from it.
+- If several files define an object, the first one owns it. When that file drops the object, the
+  next one owns it.
+- Every namespace in use exists and has the label that Kubernetes gives it.
+- ``metadata.generation`` counts changes outside metadata, unless the document sets it.
 """
 
 from collections import Counter
@@ -26,11 +26,11 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 @dataclass
 class Changes:
-    """What a set of changed files comes to."""
+    """The objects and complaints that follow from changed files."""
 
     objects: dict[Key, Object | None] = field(default_factory=dict)
     complaints: list[Complaint] = field(default_factory=list)
-    ignored: list[Complaint] = field(default_factory=list)  # each kind once in a lifetime
+    ignored: list[Complaint] = field(default_factory=list)  # each kind once per process
 
 
 class Objects:
@@ -44,29 +44,23 @@ class Objects:
         self._ignored: set[str] = set()
 
     def update(self, readings: Mapping[str, Reading | None]) -> Changes:
-        """Take in what changed. Only the outcome counts: a renamed file is no duplicate."""
+        """Apply all changed files before comparing objects, so that a renamed file is no duplicate."""
         changes = Changes()
         touched: dict[Key, None] = {}
         for name, reading in readings.items():
             touched.update(dict.fromkeys(self._put(name, reading)))
         namespaces: dict[str, None] = {}
         for key in touched:
-            self._settle(key, changes, namespaces)
+            self._put_in_force(key, changes, namespaces)
         for namespace in namespaces:
-            self._settle(Key("Namespace", "", namespace), changes, {})
+            self._put_in_force(Key("Namespace", "", namespace), changes, {})
         for name, reading in readings.items():
             if reading is not None:
                 self._complain(name, reading, changes)
         return changes
 
-    def place_of(self, key: Key) -> str:
-        """Where an object in force is written, for messages; "" for one that is implied."""
-        if not (owners := self._owners.get(key)):
-            return ""
-        return f"{owners[0]}:{self._files[owners[0]][key].line}"
-
     def _put(self, name: str, reading: Reading | None) -> list[Key]:
-        """Store what a file defines now; return the keys that may be different."""
+        """Store what a file defines now; return the keys whose objects may have changed."""
         before = self._files.get(name, {})
         now = self._defined_now(before, reading)
         for key in before.keys() - now.keys():
@@ -87,9 +81,9 @@ class Objects:
         kept = {key: before[key] for key in before if key in frozen}
         return {**kept, **reading.objects}
 
-    def _settle(self, key: Key, changes: Changes, namespaces: dict[str, None]) -> None:
-        """Bring one object in force, or out of it, and note it if that is a change."""
-        before, now = self._in_force.get(key), self._wanted(key)
+    def _put_in_force(self, key: Key, changes: Changes, namespaces: dict[str, None]) -> None:
+        """Put the desired object in force, or remove it; record a difference."""
+        before, now = self._in_force.get(key), self._desired(key)
         if now is not None:
             now = _counted(now, before)
         if now == before:
@@ -103,8 +97,8 @@ class Objects:
             self._namespaces[key.namespace] += (now is not None) - (before is not None)
             namespaces[key.namespace] = None
 
-    def _wanted(self, key: Key) -> Object | None:
-        """Return what is to be in force under a key; a namespace in use is always there."""
+    def _desired(self, key: Key) -> Object | None:
+        """Return the object that should be in force; a namespace in use always exists."""
         owners = self._owners.get(key)
         if not owners:
             self._owners.pop(key, None)
@@ -133,7 +127,7 @@ def _namespace(metadata: Metadata) -> Namespace:
 
 
 def _counted(now: Object, before: Object | None) -> Object:
-    """Return the object with its generation, unless its document says one."""
+    """Return the object with its generation, unless its document sets one."""
     if now.metadata.generation:
         return now
     generation = 1

@@ -1,8 +1,8 @@
-"""The files that a person gave, as objects.
+"""The user's files, as objects.
 
 In:   paths of manifests that may have changed.
 Out:  ``Changes`` of the objects that they define.
-A file whose bytes are the same is not looked at further.
+A file with unchanged bytes is not parsed again.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from varnish_gateway.standalone.schema import Catalogue
 
 
 class Files:
-    """What was read so far."""
+    """Remembers what it has read."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.objects = Objects()
@@ -22,7 +22,7 @@ class Files:
         self._digests: dict[str, bytes] = {}
 
     def update(self, paths: Iterable[str]) -> Changes:
-        """Read the files that changed; one that is gone takes its objects along."""
+        """Read the files that changed. Objects of a deleted file are deleted."""
         readings: dict[str, Reading | None] = {}
         for path in paths:
             try:

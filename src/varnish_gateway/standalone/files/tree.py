@@ -1,8 +1,8 @@
-"""Which manifest files lie under the paths that a person gave.
+"""Find the manifest files under the user's paths.
 
 In:   paths of files and directories.
-Out:  their manifests (*.yaml, *.yml, *.json), directories with all below them, symbolic links.
-Hidden entries are passed over: editors' and ConfigMap mounts' own bookkeeping has such names.
+Out:  manifests (*.yaml, *.yml, *.json), directories at any depth, symbolic links.
+Hidden entries are skipped: editors and ConfigMap mounts use them for their own files.
 """
 
 # ruff: noqa: PTH110, PTH112, PTH113, PTH114, PTH116  strings: with thousands of files Path objects cost more than the work on them
@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Tree:
-    """What lies under the roots at one moment."""
+    """The content of the roots at one moment."""
 
     files: dict[str, None] = field(default_factory=dict)
     directories: dict[str, None] = field(default_factory=dict)
-    links: dict[str, None] = field(default_factory=dict)  # also those that lead nowhere yet
+    links: dict[str, None] = field(default_factory=dict)  # also dangling ones
 
 
 def check_roots(roots: Iterable[str]) -> None:
-    """Raise BadSettings for a path that is not there: most likely it is misspelt."""
+    """Raise BadSettings for a path that does not exist: most likely it is misspelt."""
     for root in roots:
         if not os.path.exists(root):
             raise errors.BadSettings(f"{root}: no such file or directory")
@@ -46,7 +46,7 @@ def scan(roots: Iterable[str]) -> Tree:
             _descend(root, tree, seen, linked)
         elif os.path.isfile(root):
             tree.files[root] = None
-    # Last, so that no link that is new gives another name to what was there before.
+    # Links come last, so that a new link does not rename a directory that was found before.
     while linked:
         _descend(linked.pop(0), tree, seen, linked)
     return tree

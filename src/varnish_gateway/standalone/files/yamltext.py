@@ -1,14 +1,13 @@
-"""Read YAML text into plain values, as strictly as a configuration deserves.
+"""Read YAML into plain values, strictly.
 
 In:   the text of a file.
 Out:  one ``Text`` per document: its value and the line where it starts; with ``lines=True``
       also the line of every field, for messages.
-Pure. Raises ``Unreadable`` with a line for anything that a person has to correct.
+Pure. Raises ``Unreadable`` with a line for anything that the user has to correct.
 
-PyYAML's own construction is not used: it keeps the last of two equal keys, turns dates
-and 10:30 into things that no Kubernetes object holds, and shares aliased values, which
-defaults would then change in several places. Driving libyaml's events by hand is also
-faster, and needs no recursion, so that depth is ours to bound.
+PyYAML's own constructor keeps the last of two equal keys, turns dates and 10:30 into values that
+no Kubernetes object has, and shares aliased values, so that setting a default would change several
+places. Reading libyaml's events is also faster, and needs no recursion, so that we can limit the depth.
 """
 
 # ruff: noqa: ANN401  a document's values can be anything
@@ -65,7 +64,7 @@ def documents(text: str, *, lines: bool = False) -> Iterator[Text]:
                     yield document
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        last = max(1, len(text.splitlines()))  # what is missing at the end is missing in the last line
+        last = max(1, len(text.splitlines()))  # report what is missing at the end in the last line
         raise Unreadable(_explain(error, text), min(mark.line + 1, last) if mark else 1) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
@@ -73,11 +72,11 @@ def documents(text: str, *, lines: bool = False) -> Iterator[Text]:
 
 
 def _explain(error: yaml.MarkedYAMLError, text: str) -> str:
-    """Name what is wrong in the words of the person who wrote it."""
+    """Return a message in terms of the text that the user wrote."""
     mark = error.problem_mark
     at = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
     if "\t" in at[: len(at) - len(at.lstrip())]:
-        return "a tab indents this line; YAML takes only spaces there"
+        return "a tab indents this line; YAML allows only spaces there"
     return f"{error.context}: {error.problem}" if error.context else str(error.problem)
 
 
@@ -114,7 +113,7 @@ class _Builder:
     def build(self) -> Text:
         event = self.parser.get_event()
         if type(event) is yaml.AliasEvent:
-            _refuse(event, "a document can't be an alias of another one")
+            _reject(event, "a document can't be an alias of another one")
         value = self._scalar(event) if type(event) is yaml.ScalarEvent else self._container(event)
         return Text(value, event.start_mark.line + 1, self.lines)
 
@@ -144,7 +143,7 @@ class _Builder:
                 self._put(frame, self._alias(event), event)
             else:
                 if len(stack) >= MAX_DEPTH:
-                    _refuse(event, f"nested more than {MAX_DEPTH} levels deep")
+                    _reject(event, f"nested more than {MAX_DEPTH} levels deep")
                 child: Any = {} if kind is yaml.MappingStartEvent else []
                 self.count += 1
                 stack.append(_Frame(child, event.anchor, self.count))
@@ -165,17 +164,17 @@ class _Builder:
                 frame.value.setdefault(merged, inherited)
                 frame.inherited.add(merged)
         elif key == "<<":
-            _refuse(event, 'a merge key "<<" takes one alias of a mapping')
+            _reject(event, 'a merge key "<<" takes one alias of a mapping')
         else:
             frame.value[key] = value
 
     def _key(self, event: Any, frame: "_Frame") -> str:
         if type(event) is not yaml.ScalarEvent:
-            _refuse(event, "a key has to be plain text")
+            _reject(event, "a key has to be plain text")
         key: str = event.value
         if key in frame.value:
             if key not in frame.inherited:
-                _refuse(event, f'the key "{key}" is given twice')
+                _reject(event, f'the key "{key}" is given twice')
             frame.inherited.discard(key)
         return key
 
@@ -187,19 +186,19 @@ class _Builder:
         elif tag in (_STR_TAG, "!"):
             value = event.value
         else:
-            _refuse(event, f"the tag {tag.removeprefix('tag:yaml.org,2002:')!r} has no meaning here; remove it")
+            _reject(event, f"the tag {tag.removeprefix('tag:yaml.org,2002:')!r} has no meaning here; remove it")
         if event.anchor:
             self.anchors[event.anchor] = (value, 1)
         return value
 
     def _alias(self, event: Any) -> Any:
         if event.anchor not in self.anchors:
-            _refuse(event, f"the alias *{event.anchor} stands before the end of its anchor")
+            _reject(event, f"the alias *{event.anchor} stands before the end of its anchor")
         value, size = self.anchors[event.anchor]
         self.aliased += size
         self.count += size
         if self.aliased > MAX_ALIASED:
-            _refuse(event, f"aliases unfold to more than {MAX_ALIASED} values")
+            _reject(event, f"aliases unfold to more than {MAX_ALIASED} values")
         return copy.deepcopy(value)
 
 
@@ -218,5 +217,5 @@ class _Frame:
         self.inherited: set[str] = set()
 
 
-def _refuse(event: Any, message: str) -> NoReturn:
+def _reject(event: Any, message: str) -> NoReturn:
     raise Unreadable(message, event.start_mark.line + 1)

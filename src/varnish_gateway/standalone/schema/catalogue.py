@@ -50,7 +50,7 @@ class KindSchema:
 
 
 class Catalogue:
-    """Every kind that we read."""
+    """Every kind that Varnish Gateway reads."""
 
     def __init__(self, schemas: Path = SCHEMAS) -> None:
         self.kinds: dict[tuple[str, str], KindSchema] = {}
@@ -60,10 +60,10 @@ class Catalogue:
                 self.kinds |= {(version, kind.name): KindSchema(kind.namespaced, found[version]) for version in found}
 
     def find(self, api_version: str, kind: str) -> KindSchema | None:
-        """Return the kind, or None when we don't read it.
+        """Return the schema of a kind, None if Varnish Gateway does not read the kind.
 
-        Raises UnknownKind for what looks like a slip: a kind that we read under a version that
-        we don't, or a name within a group of ours that is nearly one that we read.
+        Raises UnknownKind for a probable mistake: a known kind with an unknown version, or a name
+        that nearly equals a known one of the same group.
         """
         if found := self.kinds.get((api_version, kind)):
             return found

@@ -1,7 +1,7 @@
-"""What is wrong at one place of a document.
+"""A problem with one field of a document.
 
-A validator appends problems while it walks down, and each container that it leaves puts
-its own step in front of the path, so that a correct document costs no path at all.
+A validator appends a problem where it finds one. On the way back, each container adds its own step
+to the path, so that a valid document costs no path at all.
 """
 
 # ruff: noqa: ANN401  a document's values can be anything
@@ -27,13 +27,13 @@ class FieldProblem:
 
 
 def dotted(path: FieldPath) -> str:
-    """``spec.rules[0].matches``, as people write it."""
+    """``spec.rules[0].matches``, as users write it."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")
 
 
 def show(value: Any) -> str:
-    """Return a value as it could stand in the file, cut where it gets long."""
+    """Return a value as a file would contain it, shortened if it is long."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -43,7 +43,7 @@ def show(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Return the type of a value in the words of a schema."""
+    """Return a value with its type, for messages."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -53,7 +53,7 @@ def kind_of(value: Any) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the part of a message that leads from a slip to the right name."""
+    """Return the part of a message that proposes a known name for a misspelt one."""
     known = sorted(known)
     by_case = [candidate for candidate in known if candidate.lower() == name.lower()]
     near = by_case or difflib.get_close_matches(name, known, n=1, cutoff=0.6)

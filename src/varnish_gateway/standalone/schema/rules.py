@@ -1,13 +1,12 @@
 """Compile the CEL rules of a schema (x-kubernetes-validations).
 
 In:   the rules of one schema node.
-Out:  a check of a value that follows the schema otherwise, or None when no rule remains.
+Out:  a check of a value that otherwise conforms to the schema, or None if no rule is left.
 
-All rules of a node are evaluated as one program, because handing the value over to CEL
-costs more than a rule does; only when that one says no are they asked one by one. Values
-that were good are remembered: thousands of routes have the same parents and paths.
-Rules about oldSelf compare with the previous version of an object and are left out: a
-file has no previous version that a person could be held to.
+All rules of a node are evaluated as one program, because passing a value to CEL costs more than
+evaluating a rule. Only if the program returns false are the rules evaluated one by one. Valid
+values are cached: thousands of routes have the same parents and paths. Rules about oldSelf compare
+an object with its previous version; they are omitted, because a file has no previous version.
 """
 
 # ruff: noqa: ANN401  a document's values can be anything
@@ -28,7 +27,7 @@ REMEMBERED = 1024
 
 _TRANSITION = re.compile(r"\boldSelf\b")
 # A field whose name is a reserved word of CEL is written __namespace__ in Kubernetes;
-# the library here takes such a name as it is.
+# the library uses the name without underscores.
 _ESCAPED = re.compile(r"\b__(\w+?)__\b")
 
 
@@ -48,7 +47,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 def compile_rules(rules: Sequence[Mapping[str, str]], unusable: list[str]) -> Check | None:
-    """Return the check of all rules; those that CEL refuses are appended to unusable."""
+    """Return the check of all rules; those that CEL rejects are appended to unusable."""
     programs = []
     for rule in rules:
         expression = _ESCAPED.sub(r"\1", rule["rule"])

@@ -53,7 +53,7 @@ def _user_vcl(ref: ConfigMapRef, view: View, limit: int | None) -> ir.UserVcl | 
     if text is None:
         return _unavailable(source, f"ConfigMap {ref.namespace}/{ref.name} has no key {ref.key}")
     if limit is not None and (size := len(text.encode())) > limit:
-        return _unavailable(source, f"{source} has {size:,} bytes, and {limit:,} are possible; make it smaller")
+        return _unavailable(source, f"{source} has {size:,} bytes; the limit is {limit:,}; make it smaller")
     return ir.UserVcl(source, text)
 
 

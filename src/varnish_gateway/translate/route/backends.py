@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from varnish_gateway.api.gateway_networking import BackendRef
     from varnish_gateway.translate.incremental.view import View
 
-SPOKEN = (None, "", "http", "kubernetes.io/ws")
-"""The supported appProtocols."""
+SUPPORTED_APP_PROTOCOLS = (None, "", "http", "kubernetes.io/ws")
 
 
 def resolve(ref: BackendRef, *, route_namespace: str, allow_external_name: bool, view: View) -> wire.Backend | Problem:
@@ -54,7 +53,7 @@ def _of_port(ref: BackendRef, service: api.Service, namespace: str) -> wire.Back
         has = listed([str(port.port) for port in service.spec.ports], ", ") or "none"
         return Problem("BackendNotFound", f"Service {namespace}/{ref.name} has no port {ref.port} (it has {has})")
     port = next((port for port in ports if port.protocol == "TCP"), ports[0])
-    if (problem := _unspoken(port, f"Service {namespace}/{ref.name}")) is not None:
+    if (problem := _unsupported(port, f"Service {namespace}/{ref.name}")) is not None:
         return problem
     return wire.Backend(weight=ref.weight, service=f"{namespace}/{ref.name}", port=ref.port, port_name=port.name)
 
@@ -65,19 +64,19 @@ def _external(ref: BackendRef, service: api.Service, namespace: str, *, allowed:
     if not service.spec.external_name:
         return Problem("BackendNotFound", f"ExternalName Service {namespace}/{ref.name} names no host")
     for port in service.spec.ports:
-        if port.port == ref.port and (problem := _unspoken(port, f"Service {namespace}/{ref.name}")) is not None:
+        if port.port == ref.port and (problem := _unsupported(port, f"Service {namespace}/{ref.name}")) is not None:
             return problem
     return wire.Backend(
         weight=ref.weight, service=f"{namespace}/{ref.name}", port=ref.port, external=service.spec.external_name
     )
 
 
-def _unspoken(port: ServicePort, service: str) -> Problem | None:
+def _unsupported(port: ServicePort, service: str) -> Problem | None:
     if port.protocol != "TCP":
         return Problem(
             "UnsupportedProtocol", f"port {port.port} of {service} is {port.protocol}, not TCP; use a TCP port"
         )
-    if port.app_protocol in SPOKEN:
+    if port.app_protocol in SUPPORTED_APP_PROTOCOLS:
         return None
     return Problem(
         "UnsupportedProtocol",

@@ -51,7 +51,7 @@ def resolve(validation: FrontendValidation | None, referrer: Referrer, view: Vie
     if not found:
         problems.append(_invalid("tls.frontend: caCertificateRefs names no authority; name a ConfigMap"))
     if len(text) > AUTHORITY_BYTES:
-        problems.append(_invalid(f"caCertificateRefs have {len(text):,} bytes; {AUTHORITY_BYTES:,} are possible"))
+        problems.append(_invalid(f"caCertificateRefs have {len(text):,} bytes; the limit is {AUTHORITY_BYTES:,}"))
         text = b""
     file = pem.named(text, ".ca.pem") if text else None
     return ClientAuthorities(file, validation.mode == INSECURE, tuple(problems))

@@ -78,9 +78,10 @@ def test_object_in_two_files_belongs_to_the_first():
     assert [str(each) for each in changes.complaints] == [
         "b.yaml:2: Service default/tea: is already defined at a.yaml:2; that one stays, remove one of the two"
     ]
-    assert objects.place_of(TEA) == "a.yaml:2"
     assert port(update(objects, a=None)) == 81
-    assert objects.place_of(TEA) == "b.yaml:2"
+    changes = update(objects, a=service("tea", 82))
+    assert changes.objects == {}
+    assert "is already defined at b.yaml:2" in str(changes.complaints[0])
 
 
 def test_renamed_file_is_not_a_duplicate():

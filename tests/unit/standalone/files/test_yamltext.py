@@ -65,7 +65,7 @@ def test_fields_have_the_lines_of_their_keys():
     ("text", "line", "message"),
     [
         ("a: 1\nb: 2\na: 3\n", 3, 'the key "a" is given twice'),
-        ("a:\n\t- b\n", 2, "a tab indents this line; YAML takes only spaces there"),
+        ("a:\n\t- b\n", 2, "a tab indents this line; YAML allows only spaces there"),
         ("a: b\n c: d\n", 2, "mapping values are not allowed in this context"),
         ("a: [b\n", 1, "while parsing a flow sequence: did not find expected ',' or ']'"),
         ("a: &x [*x]\n", 1, "the alias *x stands before the end of its anchor"),
