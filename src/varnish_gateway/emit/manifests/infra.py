@@ -28,7 +28,7 @@ def infra_hash(shape: GatewayShape, installation: Installation) -> str:
     inputs = {
         "image": image(shape, installation),
         "varnishdExtraArgs": parameters.varnishd_extra_args,
-        "logging": _changed_fields(parameters.logging) if parameters.logging else None,
+        "logging": _given_fields(parameters.logging) if parameters.logging else None,
         "imagePullSecrets": installation.image_pull_secrets,
         "sockets": sorted({listener.socket for listener in shape.listeners}),
         "extraVolumes": parameters.extra_volumes,
@@ -39,8 +39,7 @@ def infra_hash(shape: GatewayShape, installation: Installation) -> str:
     return sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()
 
 
-def _changed_fields(logging: Logging) -> dict[str, object]:
-    """Return the fields that differ from their defaults."""
-    default = Logging()
+def _given_fields(logging: Logging) -> dict[str, object]:
+    """Return the fields that a class gives: it has to give the mode, even that which is the default here."""
     fields = {name: getattr(logging, name) for name in Logging.__struct_fields__}
-    return {name: value for name, value in fields.items() if value != getattr(default, name)}
+    return {name: value for name, value in fields.items() if value or name == "mode"}

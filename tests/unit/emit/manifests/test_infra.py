@@ -136,3 +136,33 @@ def test_the_operators_image_does_not_matter_to_a_class_with_its_own():
 def test_the_hash_is_on_the_pod_template():
     assert template(shape())["metadata"]["annotations"]["varnish.io/infra-hash"] == hash_of(shape())
     assert len(hash_of(shape())) == 64
+
+
+@pytest.mark.parametrize(
+    ("spec", "known"),
+    [
+        pytest.param(
+            {},
+            "492449255c0ecf1bc982d8de50ea79bebfcd112a09939900d3bc1cc06618bfa3",
+            id="without a log",
+        ),
+        pytest.param(
+            {"logging": {"mode": "varnishlog"}},
+            "e7d65c4d949ba7fffcc7ac9cb3d0e0cf9c88f82f2b01eabeb2325d356806e002",
+            id="log with the default mode",
+        ),
+        pytest.param(
+            {"logging": {"mode": "varnishncsa", "format": "%r"}},
+            "6e429d6d0245b481da84169ddb8f761805be41a314d52f0c3925802734a18a35",
+            id="log with a format",
+        ),
+        pytest.param(
+            {"logging": {"mode": "varnishlog-json", "extraArgs": ["-b"], "image": "example.com/log:1"}},
+            "b570791ca88943676e408ab75fd317efbfd02e1b0b91087feabcc71d53f961cb",
+            id="log with arguments and an image",
+        ),
+    ],
+)
+def test_hash_is_that_of_earlier_versions(spec: dict, known: str):
+    """Another one would replace every pod, and its cache, with the next version of the operator."""
+    assert hash_of(shape(parameters=parameters(**msgspec.json.decode(msgspec.json.encode(spec))))) == known
