@@ -3,7 +3,7 @@
 from pathlib import Path
 
 
-def _version() -> str:
+def find_version() -> str:
     checkout = Path(__file__).parent.parent.parent / ".version"
     return checkout.read_text().strip() if checkout.is_file() else _installed()
 
@@ -17,4 +17,4 @@ def _installed() -> str:
         return "unknown"
 
 
-VERSION = _version()
+VERSION = find_version()

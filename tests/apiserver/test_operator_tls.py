@@ -324,7 +324,7 @@ def test_programmed_waits_for_pods_to_serve_the_certificates(harness, told, chap
     threading.Thread(target=server.serve_forever, daemon=True).start()
     told["vcl"] = content_hash(harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"].encode())
     try:
-        pod._create()
+        pod.create()
         message = harness.until_condition("Gateway", "gw", "Programmed", "Pending")["message"]
         harness.wait_for(
             lambda: "the newest certificate" in harness.conditions("Gateway")["Programmed"]["message"], message

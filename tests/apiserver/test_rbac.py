@@ -81,7 +81,7 @@ class Reviews:
     """Asks the API server what an account may do, over one connection."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._link = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=cluster._trust(), timeout=30)
+        self._link = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=cluster.trust(), timeout=30)
         self.resources = UNLISTED | set(discovered(cluster))
 
     def close(self) -> None:

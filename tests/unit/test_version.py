@@ -12,7 +12,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 def test_checkout_names_its_own_version():
-    assert version._version() == (CHECKOUT / ".version").read_text().strip()
+    assert version.find_version() == (CHECKOUT / ".version").read_text().strip()
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def elsewhere(monkeypatch, tmp_path):
 @pytest.mark.usefixtures("elsewhere")
 def test_installation_names_its_installed_version(monkeypatch):
     monkeypatch.setattr(metadata, "version", lambda name: {"varnish-gateway": "1.2.3"}[name])
-    assert version._version() == "v1.2.3"
+    assert version.find_version() == "v1.2.3"
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -33,4 +33,4 @@ def test_missing_version_is_unknown(monkeypatch):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", not_found)
-    assert version._version() == "unknown"
+    assert version.find_version() == "unknown"

@@ -54,7 +54,7 @@ class Editor:
     """Makes one edit after another; each is done when traffic shows it."""
 
     def __init__(self, files: Files, load: Load, ports: dict[str, int]) -> None:
-        self.files, self.load, self._ports = files, load, ports
+        self.files, self.load, self.ports = files, load, ports
         self._connection = Connection(load.port)
         self._turn = itertools.count(1)
 
@@ -73,23 +73,23 @@ class Editor:
 
     async def _edit_route(self, turn: int) -> None:
         name, new = f"r{turn % ROUTES}", ("blue", "green", "red")[turn // ROUTES % 3]
-        await self._change(name, {new}, lambda: self.files.write(name, route(name, **{new: 1})))
+        await self.change(name, {new}, lambda: self.files.write(name, route(name, **{new: 1})))
 
     async def _edit_weights(self, turn: int) -> None:
         blue, green = ((1, 0), (0, 1), (1, 1))[turn // 5 % 3]
         new = {name for name, weight in (("blue", blue), ("green", green)) if weight}
-        await self._change("split", new, lambda: self.files.write("split", route("split", blue=blue, green=green)))
+        await self.change("split", new, lambda: self.files.write("split", route("split", blue=blue, green=green)))
 
     async def _edit_endpoints(self, turn: int) -> None:
         new = ({"p1"}, {"p2", "p3"})[turn // 5 % 2]
-        text = service("pool", *(self._ports[name] for name in sorted(new)))
-        await self._change("pool", new, lambda: self.files.write("service-pool", text))
+        text = service("pool", *(self.ports[name] for name in sorted(new)))
+        await self.change("pool", new, lambda: self.files.write("service-pool", text))
 
     async def _come_or_go(self, turn: int) -> None:
         if turn // 5 % 2 == 0:
-            await self._change("guest", {"blue"}, lambda: self.files.write("guest", route("guest", blue=1)))
+            await self.change("guest", {"blue"}, lambda: self.files.write("guest", route("guest", blue=1)))
         else:
-            await self._change("guest", {404}, lambda: self.files.remove("guest"))
+            await self.change("guest", {404}, lambda: self.files.remove("guest"))
 
     async def _edit_vcl(self, turn: int) -> None:
         self.files.write("vcl", vcl(turn))
@@ -97,7 +97,7 @@ class Editor:
             while (await self._connection.ask("r0.example.com")).header("x-edit") != str(turn):
                 pass
 
-    async def _change(self, name: str, new: set[Taker], write) -> None:
+    async def change(self, name: str, new: set[Taker], write) -> None:
         host = f"{name}.example.com"
         old = self.load.allowed[host]
         self.load.allow(host, *old, *new)
@@ -240,8 +240,8 @@ async def test_killed_varnishd_is_restarted(place):
 
 async def test_endpoint_refusing_connections_fails_no_request(place):
     async with soaked(place) as (_, load, editor):
-        text = service("pool", editor._ports["p1"], free_port(), free_port())
-        await editor._change("pool", {"p1"}, lambda: editor.files.write("service-pool", text))
+        text = service("pool", editor.ports["p1"], free_port(), free_port())
+        await editor.change("pool", {"p1"}, lambda: editor.files.write("service-pool", text))
         connection = Connection(load.port)
         answers = {(await connection.ask("pool.example.com")).taker for _ in range(500)}
         await connection.close()

@@ -39,7 +39,7 @@ class GatewayPod:
             command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "varnish_gateway", "chaperone"]
             self.process = subprocess.Popen(command, env=self._environment(place), stdout=log, stderr=log)
             try:
-                self._create()
+                self.create()
                 yield self
             finally:
                 self.harness.delete("Pod", self.name)
@@ -72,7 +72,8 @@ class GatewayPod:
         plain = re.sub(r"=[^,;]*", "=127.0.0.1:0", told)
         return re.sub(r"(https-(\d+))=[^,;]*", rf"\1={self.address}:\2", plain)
 
-    def _create(self) -> None:
+    def create(self) -> None:
+        """Create the Pod in the API server and report it ready."""
         document = {
             "apiVersion": "v1",
             "kind": "Pod",

@@ -1,4 +1,4 @@
-"""VARNISH_LISTEN as the seeds write it."""
+"""VARNISH_LISTEN, which names every socket of varnishd."""
 
 from varnish_gateway.emit.listen import varnish_listen
 from varnish_gateway.ir.wire import Listener

@@ -194,7 +194,7 @@ class Cluster:
         return dict(json.loads(answer)) if answer.startswith(b"{") else {"text": answer.decode()}
 
     def _exchange(self, port: int, method: str, path: str, content: str | None, headers: Document) -> tuple[int, bytes]:
-        link = http.client.HTTPSConnection("127.0.0.1", port, context=self._trust(), timeout=30)
+        link = http.client.HTTPSConnection("127.0.0.1", port, context=self.trust(), timeout=30)
         with contextlib.closing(link):
             link.request(method, path, content, headers)
             response = link.getresponse()
@@ -294,7 +294,8 @@ class Cluster:
             assert time.monotonic() < deadline, f"{program.name} is not ready:\n{program.last_words()}"
             time.sleep(GAP)
 
-    def _trust(self) -> ssl.SSLContext:
+    def trust(self) -> ssl.SSLContext:
+        """Return a TLS context that trusts this API server."""
         if self._ssl is None:
             self._ssl = ssl.create_default_context(cafile=self.directory / "cert.pem")
         return self._ssl

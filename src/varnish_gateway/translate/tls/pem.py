@@ -58,14 +58,14 @@ class File(Struct, frozen=True):
 def certificate(chain: bytes, key: bytes) -> File | str:
     """Return a certificate with its chain and its key, or why it can't be served."""
     if len(chain) + len(key) > CERTIFICATE_BYTES:
-        return f"tls.crt and tls.key have {len(chain) + len(key):,} bytes, and {CERTIFICATE_BYTES:,} are possible"
+        return f"tls.crt and tls.key have {len(chain) + len(key):,} bytes; the limit is {CERTIFICATE_BYTES:,}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # cryptography warns about old certificates; the checks below decide
         found = _certificates(chain)
         if not found:
             return "tls.crt holds no certificate in PEM, or a damaged one"
         if len(found) > MOST_CERTIFICATES:
-            return f"tls.crt holds {len(found)} certificates, and {MOST_CERTIFICATES} are possible"
+            return f"tls.crt holds {len(found)} certificates; the limit is {MOST_CERTIFICATES}"
         private = _key(key)
         return private if isinstance(private, str) else _joined(found, private)
 
@@ -73,7 +73,7 @@ def certificate(chain: bytes, key: bytes) -> File | str:
 def authorities(text: str) -> bytes | str:
     """Return the certificates of authorities, or why they can't be used."""
     if len(text) > AUTHORITY_BYTES:
-        return f"ca.crt has {len(text):,} bytes, and {AUTHORITY_BYTES:,} are possible"
+        return f"ca.crt has {len(text):,} bytes; the limit is {AUTHORITY_BYTES:,}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = _certificates(text.encode())
