@@ -113,7 +113,7 @@ class Conflict(ApiError):
 class FieldConflict(ApiError):
     """Another field manager owns fields that the operator applies."""
 
-    hint = "let go of these fields, or let the other manager remove them"
+    hint = "remove these fields from the other manager's configuration, or release its ownership"
 
     def __init__(
         self, message: str, *, status: int = 409, managers: tuple[str, ...] = (), fields: tuple[str, ...] = ()

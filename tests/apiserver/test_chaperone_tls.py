@@ -72,7 +72,7 @@ async def test_inconsistent_secret_keeps_the_last_good_certificates(gateway, cha
         said = await chaperone.until_problem(f"{NAME}-tls: {name}, which tls.json names, is not there")
         assert (said["status"], said["tls"], said["upToDate"]) == (200, hash_of(good), False)
         gateway.write_secret(Tls(next_one.ports, {name: b"something else"}))
-        await chaperone.until_problem(f"{name} does not hold what its name says")
+        await chaperone.until_problem(f"{name} does not match the hash in its name")
         gateway.cluster.request("DELETE", RESOURCES["Secret"].path(gateway.namespace, f"{NAME}-tls"))
         await chaperone.until_problem(f"Secret {gateway.namespace}/{NAME}-tls does not exist")
         assert await certificate_of(port, "one") == pair("one").der

@@ -4,7 +4,7 @@ In:   Changes: VCL, sockets, arguments, routing shards, EndpointSlices (or a rea
 Out:  traffic. Each ``apply`` returns once its change serves, or with the problems that keep it from serving.
 
 One task works in passes. A pass applies everything that arrived since the last one, so a burst becomes
-one reload and the newest state wins. Whatever fails, the last good configuration goes on serving.
+one reload and the newest state wins. Whatever fails, the last good configuration keeps serving.
 Faults are retried soon; what was rejected is retried when it changes, and after a while. The TLS
 terminator has its own task, so that neither waits for the other.
 """

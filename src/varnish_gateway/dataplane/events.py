@@ -101,7 +101,7 @@ class VclFailed(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        rest = "the previous VCL goes on serving" if self.serving else "there is no earlier VCL to serve with"
+        rest = "the previous VCL keeps serving" if self.serving else "there is no earlier VCL to serve with"
         return f"VCL rejected, {rest}:\n{self.reason}"
 
 
@@ -121,7 +121,7 @@ class ReloadFailed(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"configuration {self.id} rejected, the previous one goes on serving: {self.reason}"
+        return f"configuration {self.id} rejected, the previous one keeps serving: {self.reason}"
 
 
 class Restored(Event, frozen=True):
@@ -140,7 +140,7 @@ class SourceLost(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"the API server does not answer, the last configuration goes on serving: {self.reason}"
+        return f"the API server does not answer, the last configuration keeps serving: {self.reason}"
 
 
 class SourceBack(Event, frozen=True):

@@ -216,7 +216,7 @@ class Client:
                 finally:
                     _hang_up(answer)
         except _BROKEN as error:
-            raise errors.Unreachable(f"the watch broke: {_told(error)}") from error
+            raise errors.Unreachable(f"the watch broke: {_reason(error)}") from error
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class Client:
                 self._credentials.forget()
             raise refusal(status, content, answer.headers)
         except _BROKEN as error:
-            raise errors.Unreachable(f"no answer from {self._connection.server}: {_told(error)}") from error
+            raise errors.Unreachable(f"no answer from {self._connection.server}: {_reason(error)}") from error
         finally:
             self.metrics.answered(request.verb, request.kind, status, time.monotonic() - began)
 
@@ -320,5 +320,5 @@ def _hang_up(answer: aiohttp.ClientResponse) -> None:
         answer.connection.transport.abort()
 
 
-def _told(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     return str(error) or type(error).__name__

@@ -125,12 +125,12 @@ class _Section:
 def _assembled(cluster: _Section, user: _Section, namespace: str) -> Connection:
     server = str(cluster.get("server") or "").rstrip("/")
     if not server.startswith(("https://", "http://")):
-        raise BadSettings(f"the kubeconfig's server {server!r} is no http or https address")
+        raise BadSettings(f"the kubeconfig's server {server!r} is not an http or https address")
     for plugin in ("exec", "auth-provider"):
         if user.get(plugin):
             raise BadSettings(f"the kubeconfig's user needs {plugin}, a plugin that can't be run here: {_PLUGINS}")
     if user.get("username"):
-        raise BadSettings(f"the kubeconfig's user has a password, which no API server takes any more: {_PLUGINS}")
+        raise BadSettings(f"the kubeconfig's user has a password, which API servers no longer accept: {_PLUGINS}")
     if cluster.get("proxy-url"):
         raise BadSettings("the kubeconfig's cluster has a proxy-url: connect without a proxy")
     return Connection(
@@ -186,7 +186,7 @@ def _load(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise BadSettings(f"can't read the kubeconfig {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadSettings(f"the kubeconfig {path} is no YAML: {error}") from error
+        raise BadSettings(f"the kubeconfig {path} is not YAML: {error}") from error
     if not isinstance(config, dict):
         raise BadSettings(f"{path} is no kubeconfig")
     return config

@@ -61,13 +61,13 @@ page_of = msgspec.json.Decoder(Page).decode
 
 
 def events(lines: Iterable[bytes]) -> Iterator[WatchEvent]:
-    """Yield what the lines say; an ERROR, or what is no event at all, is raised."""
+    """Yield the events of the lines; raise an error for an ERROR or an invalid line."""
     for line in lines:
         try:
             parsed = _line(line)
             head = head_of(parsed.object)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise errors.ApiError(f"the watch sent something that is no event: {error}") from error
+            raise errors.ApiError(f"the watch sent a line that is not an event: {error}") from error
         if parsed.type == "ERROR":
             raise refusal(head.code, parsed.object)
         yield WatchEvent(parsed.type, head, parsed.object)

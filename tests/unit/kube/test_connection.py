@@ -110,7 +110,7 @@ def test_kubeconfig_in_the_home_directory_is_found(tmp_path):
         ({"user": {"auth-provider": {"name": "gcp"}}}, "needs auth-provider, a plugin"),
         ({"user": {"username": "me", "password": "x"}}, "has a password"),
         ({"cluster": {"proxy-url": "http://proxy"}}, "proxy-url"),
-        ({"cluster": {"server": "unix:///x"}}, "no http or https address"),
+        ({"cluster": {"server": "unix:///x"}}, "not an http or https address"),
         ({"cluster": {"certificate-authority": "gone.pem"}}, r"can't read certificate-authority .*gone.pem"),
         ({"cluster": {"certificate-authority-data": "%%%"}}, "certificate-authority-data is not base64"),
         (

@@ -29,7 +29,7 @@ def test_error_is_raised_after_the_events_before_it():
 
 @pytest.mark.parametrize("bad", [b"", b"null", b"{}", b'{"type":"ADDED"}', b'{"type":"ADDED","object":{"metadata":1}}'])
 def test_invalid_event_is_rejected(bad):
-    with pytest.raises(errors.ApiError, match="no event"):
+    with pytest.raises(errors.ApiError, match="not an event"):
         list(events([bad]))
 
 

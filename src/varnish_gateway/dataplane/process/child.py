@@ -52,8 +52,8 @@ class Child(ABC):
         await asyncio.shield(self._output)
         if (how := killed(self._process)) is not None:
             return f"{self.name} {how}"
-        why = f": {' '.join(self._last_error) or 'it did not say why'}" if status > 0 else ""
-        return f"{self.name} ended with status {status}{why}"
+        why = f": {' '.join(self._last_error) or 'it gave no reason'}" if status > 0 else ""
+        return f"{self.name} exited with status {status}{why}"
 
     async def stop(self) -> None:
         """Terminate the process, which terminates its own children; kill all of them if that takes too long."""
@@ -84,7 +84,7 @@ class Child(ABC):
 def killed(process: Process) -> str | None:
     """Return which signal killed a process, None if it exited by itself."""
     status = process.returncode
-    return f"ended with signal {signal.Signals(-status).name}" if status is not None and status < 0 else None
+    return f"was killed by signal {signal.Signals(-status).name}" if status is not None and status < 0 else None
 
 
 async def lifeline_to(process: Process) -> Lifeline:

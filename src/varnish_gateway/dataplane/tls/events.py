@@ -59,7 +59,7 @@ class TlsFailed(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"TLS rejected, the last good certificates go on serving: {'; '.join(self.reasons)}"
+        return f"TLS rejected, the last good certificates keep serving: {'; '.join(self.reasons)}"
 
 
 class PortsUnserved(Event, frozen=True):

@@ -50,7 +50,7 @@ class Haproxy(Child):
                     return
             if time.monotonic() > deadline:
                 raise errors.ChildExited(
-                    f"HAProxy does not serve: {' '.join(self._last_error) or 'it does not say why'}"
+                    f"HAProxy does not serve: {' '.join(self._last_error) or 'it gives no reason'}"
                 )
             await asyncio.sleep(POLL_SECONDS)
         raise errors.ChildExited(await self.exited())
@@ -106,7 +106,7 @@ async def check(work_dir: Path) -> None:
     if process.returncode != 0:
         lines = (_LINE.fullmatch(line.strip()) for line in output.decode(errors="replace").splitlines())
         words = "; ".join(line["text"] for line in lines if line and line["level"] == "ALERT")
-        raise errors.TlsRejected(f"HAProxy rejects its configuration: {words or 'it does not say why'}")
+        raise errors.TlsRejected(f"HAProxy rejects its configuration: {words or 'it gives no reason'}")
 
 
 async def _start(work_dir: Path, *options: str, stdout: int, stderr: int) -> Process:

@@ -43,6 +43,6 @@ def read_tls(contents: Mapping[str, bytes], source: str) -> Tls:
         if name not in contents:
             raise errors.BadDocument(f"{source}: {name}, which {TLS_JSON} names, is not there")
         if match is None or content_hash(contents[name]) != match[1]:
-            raise errors.BadDocument(f"{source}: {name} does not hold what its name says")
+            raise errors.BadDocument(f"{source}: {name} does not match the hash in its name")
         files[name] = contents[name]
     return Tls(ports, files)

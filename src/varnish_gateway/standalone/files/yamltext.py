@@ -68,7 +68,7 @@ def documents(text: str, *, lines: bool = False) -> Iterator[Text]:
         raise Unreadable(_explain(error, text), min(mark.line + 1, last) if mark else 1) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise Unreadable(f"the character {chr(error.character)!r} can't stand here: {error.reason}", line) from None
+        raise Unreadable(f"the character {chr(error.character)!r} is not allowed here: {error.reason}", line) from None
 
 
 def _explain(error: yaml.MarkedYAMLError, text: str) -> str:

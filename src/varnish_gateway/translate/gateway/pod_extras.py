@@ -42,7 +42,7 @@ def _taken_name(field: str, added: Sequence[dict[str, Any]], own: Sequence[str])
 def _twice(field: str, names: Sequence[str]) -> str | None:
     for name in names:
         if names.count(name) > 1:
-            return f"{field}: {name} is there more than once; remove one of them"
+            return f"{field}: {name} occurs more than once; remove one of them"
     return None
 
 

@@ -56,4 +56,4 @@ async def test_who_stops_waiting_for_its_end_leaves_its_output_alone():
     await asyncio.wait({waiting})
     os.kill(int(shell.said), signal.SIGKILL)  # it held the pipe
     await asyncio.wait_for(shell.stop(), SECONDS)
-    assert await shell.exited() == "a shell ended with status 0"
+    assert await shell.exited() == "a shell exited with status 0"

@@ -8,7 +8,7 @@ from varnish_gateway.dataplane.tls import haproxy
     ("script", "problem", "said"),
     [
         ("echo '[ALERT]    (7) : too many words' >&2; exit 1", errors.TlsRejected, "too many words"),
-        ("exit 1", errors.TlsRejected, "does not say why"),
+        ("exit 1", errors.TlsRejected, "gives no reason"),
         ("kill -9 $$", errors.ChildExited, "signal SIGKILL"),
     ],
 )

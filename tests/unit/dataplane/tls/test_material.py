@@ -27,7 +27,7 @@ def test_missing_file_is_reported(name):
 
 def test_file_that_does_not_match_its_hash_is_reported_without_its_content():
     name = next(iter(WANTED.files))
-    with pytest.raises(errors.BadDocument, match=f"{name} does not hold what its name says$"):
+    with pytest.raises(errors.BadDocument, match=f"{name} does not match the hash in its name$"):
         read_tls({**STORED, name: pair("milk").content}, "s")
 
 

@@ -71,7 +71,7 @@ def test_fields_have_the_lines_of_their_keys():
         ("a: &x [*x]\n", 1, "the alias *x stands before the end of its anchor"),
         ("? {a: b}\n: c\n", 1, "a key has to be plain text"),
         ("a: !!binary aGk=\n", 1, "the tag 'binary' has no meaning here; remove it"),
-        ("a: 1\nb: \x01\n", 2, "the character '\\x01' can't stand here: control characters are not allowed"),
+        ("a: 1\nb: \x01\n", 2, "the character '\\x01' is not allowed here: control characters are not allowed"),
         ("*a\n", 1, "a document can't be an alias of another one"),
         ("a: &a {c: 1}\nb:\n  <<: *a\n  c: 2\n  c: 3\n", 5, 'the key "c" is given twice'),
         ("a: &a [1]\nb: {<<: *a}\n", 2, 'a merge key "<<" takes one alias of a mapping'),

@@ -49,7 +49,7 @@ def test_a_path_that_does_not_begin_at_the_root(path: str):
 
 
 def test_a_path_twice():
-    assert mounted("/data", "/data/") == "extraVolumeMounts: /data is there more than once; remove one of them"
+    assert mounted("/data", "/data/") == "extraVolumeMounts: /data occurs more than once; remove one of them"
 
 
 @pytest.mark.parametrize("volume", ["other", "work"])
@@ -70,5 +70,5 @@ def test_an_init_container_called_like_ours(name: str):
 
 
 def test_names_twice():
-    assert "extraVolumes: data is there more than once" in ask(extraVolumes=[VOLUME, VOLUME])
-    assert "extraInitContainers: first is there more than once" in ask(extraInitContainers=[INIT, INIT])
+    assert "extraVolumes: data occurs more than once" in ask(extraVolumes=[VOLUME, VOLUME])
+    assert "extraInitContainers: first occurs more than once" in ask(extraInitContainers=[INIT, INIT])
