@@ -1,7 +1,7 @@
-"""Whether a ReferenceGrant lets an object use another one of another namespace.
+"""Decide whether an object may refer to another one: in another namespace it needs a ReferenceGrant.
 
 In:   the referrer (its kind and namespace), the target of its reference, and the view.
-Out:  yes or no.
+Out:  None, or a Problem that reveals nothing about the other namespace.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.api.gateway_networking import GROUP
+from varnish_gateway.translate.conditions import Problem
 from varnish_gateway.translate.incremental.index import OwnerIndex
 
 if TYPE_CHECKING:
@@ -27,6 +28,14 @@ class Referrer(NamedTuple):
 def index() -> OwnerIndex:
     """Return an index of ReferenceGrants by namespace."""
     return OwnerIndex(api.ReferenceGrant.kind, lambda grant: _namespace(grant.metadata.namespace))
+
+
+def not_permitted(referrer: Referrer, target: Key, view: View) -> Problem | None:
+    """Return why the referrer may not use an object of the core group, None if it may."""
+    if target.namespace == referrer.namespace or granted(referrer, target, view):
+        return None
+    allowed = f"{referrer.kind}s of {referrer.namespace} use {target.kind} {target.name}"
+    return Problem("RefNotPermitted", f"no ReferenceGrant in namespace {target.namespace} lets {allowed}")
 
 
 def granted(referrer: Referrer, target: Key, view: View) -> bool:

@@ -14,7 +14,7 @@ from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem, listed
-from varnish_gateway.translate.grants import Referrer, granted
+from varnish_gateway.translate.grants import Referrer, not_permitted
 
 if TYPE_CHECKING:
     from varnish_gateway.api.core import ServicePort
@@ -32,11 +32,8 @@ def resolve(ref: BackendRef, *, route_namespace: str, allow_external_name: bool,
         )
     namespace = ref.namespace or route_namespace
     target = Key("Service", namespace, ref.name)
-    if namespace != route_namespace and not granted(Referrer("HTTPRoute", route_namespace), target, view):
-        return Problem(
-            "RefNotPermitted",
-            f"no ReferenceGrant in namespace {namespace} lets HTTPRoutes of {route_namespace} use Service {ref.name}",
-        )
+    if (problem := not_permitted(Referrer("HTTPRoute", route_namespace), target, view)) is not None:
+        return problem
     service = view.find(api.Service, namespace, ref.name)
     if service is None:
         return Problem("BackendNotFound", f"Service {namespace}/{ref.name} does not exist")

@@ -15,7 +15,7 @@ from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.api.core import TLS_TYPE
 from varnish_gateway.translate.conditions import Problem
-from varnish_gateway.translate.grants import Referrer, granted
+from varnish_gateway.translate.grants import Referrer, not_permitted
 from varnish_gateway.translate.tls import pem
 
 if TYPE_CHECKING:
@@ -40,18 +40,12 @@ def resolve(tls: ListenerTls | None, referrer: Referrer, view: View) -> Certifie
     )
 
 
-def not_permitted(referrer: Referrer, target: Key) -> Problem:
-    """Return the problem of a missing grant."""
-    allowed = f"{referrer.kind}s of {referrer.namespace} use {target.kind} {target.name}"
-    return Problem("RefNotPermitted", f"no ReferenceGrant in namespace {target.namespace} lets {allowed}")
-
-
 def _resolve(ref: ObjectReference, referrer: Referrer, view: View) -> pem.File | Problem:
     if (ref.group, ref.kind) != ("", api.Secret.kind):
         return _invalid(f"certificateRef {ref.name}: {ref.group or 'core'}/{ref.kind} is not supported; use a Secret")
     target = Key(api.Secret.kind, ref.namespace or referrer.namespace, ref.name)
-    if target.namespace != referrer.namespace and not granted(referrer, target, view):
-        return not_permitted(referrer, target)
+    if (problem := not_permitted(referrer, target, view)) is not None:
+        return problem
     validated = view.validated(api.Secret, target.namespace, target.name, _validate)
     if validated is None:
         return _invalid(f"{target} of the type {TLS_TYPE} does not exist")

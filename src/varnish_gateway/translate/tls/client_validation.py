@@ -14,11 +14,10 @@ from msgspec import Struct
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.translate.conditions import Problem, joined
-from varnish_gateway.translate.grants import Referrer, granted
+from varnish_gateway.translate.grants import Referrer, not_permitted
 from varnish_gateway.translate.listener import NO_AUTHORITY
 from varnish_gateway.translate.tls import pem
 from varnish_gateway.translate.tls.blocks import AUTHORITY_BYTES
-from varnish_gateway.translate.tls.certificates import not_permitted
 
 if TYPE_CHECKING:
     from varnish_gateway.api.gateway_networking import Frontend, FrontendValidation, ObjectReference
@@ -69,8 +68,8 @@ def _resolve(ref: ObjectReference, referrer: Referrer, view: View) -> bytes | Pr
         message = f"caCertificateRef {ref.name}: {kind} is not supported; use a ConfigMap"
         return Problem("InvalidCACertificateKind", message)
     target = Key(api.ConfigMap.kind, ref.namespace or referrer.namespace, ref.name)
-    if target.namespace != referrer.namespace and not granted(referrer, target, view):
-        return not_permitted(referrer, target)
+    if (problem := not_permitted(referrer, target, view)) is not None:
+        return problem
     validated = view.validated(api.ConfigMap, target.namespace, target.name, _validate)
     if validated is None:
         return _invalid(f"{target} does not exist")
