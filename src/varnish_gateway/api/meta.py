@@ -44,7 +44,7 @@ class Object(Read, frozen=True):
 
     @property
     def created(self) -> int:
-        """Seconds since 1970; an object that doesn't say, or says the year 1 as Go does, is the oldest."""
+        """Seconds since 1970; an object without a timestamp, or with the year 1 as Go writes it, is the oldest."""
         stamp = self.metadata.creation_timestamp
         return max(0, int(stamp.timestamp())) if stamp else 0
 

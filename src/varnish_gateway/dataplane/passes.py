@@ -81,7 +81,7 @@ class Passes:
         return standing.problem
 
     def _notice_launch(self) -> None:
-        """Have the VCL loader know that a new varnishd holds no VCL."""
+        """Notify the VCL loader of a new varnishd, which holds no VCL."""
         if self._launches != self._supervisor.launches:
             self._launches = self._supervisor.launches
             self._vcl.forget()

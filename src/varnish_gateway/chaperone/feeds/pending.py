@@ -8,7 +8,7 @@ Their memory is bounded by what they touch, however long nothing can be applied.
 from varnish_gateway.dataplane.change import Change
 
 MOST_CHANGES = 256
-"""So many are kept apart; then they become one, so that adding a change costs little."""
+"""The list is merged when it gets longer than this, so that adding a change costs little."""
 
 
 class PendingChanges:
@@ -16,7 +16,7 @@ class PendingChanges:
         self._changes: list[Change] = []
 
     def __len__(self) -> int:
-        """Return how many changes are kept apart."""
+        """Return the length of the list."""
         return len(self._changes)
 
     def add(self, change: Change) -> None:

@@ -102,7 +102,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def _make_directory(directory: Path) -> None:
-    """Make what is missing; a directory that was there keeps its permissions."""
+    """Create missing directories; an existing one keeps its permissions."""
     for part in reversed([directory, *directory.parents]):
         if not part.exists():
             part.mkdir()

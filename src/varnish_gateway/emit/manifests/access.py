@@ -16,7 +16,7 @@ FOLLOW = ("get", "list", "watch")
 
 
 def access(shape: GatewayShape) -> Iterator[Manifest]:
-    """Yield the ServiceAccount and what it may do in its own namespace."""
+    """Yield the ServiceAccount and its permissions in its own namespace."""
     name = names.workload(shape.name)
     # The pod mounts a token into the one container that needs it.
     yield {**head(shape, "v1", "ServiceAccount", name), "automountServiceAccountToken": False}

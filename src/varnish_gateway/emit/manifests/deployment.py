@@ -13,7 +13,7 @@ from varnish_gateway.ir import pod
 
 GRACE_SECONDS = 30
 USER = 65532
-"""Whoever an image's own user is, a pod runs as this one: log and gateway share files."""
+"""Pods run as this user, whatever user the image names: the containers of a pod share files."""
 
 
 def deployment(shape: GatewayShape, installation: Installation) -> Manifest:

@@ -23,7 +23,7 @@ def image(shape: GatewayShape, installation: Installation) -> str:
 
 
 def infra_hash(shape: GatewayShape, installation: Installation) -> str:
-    """Return the hash, as it stands on the pod template."""
+    """Return the hash for the annotation of the pod template."""
     parameters = shape.parameters
     inputs = {
         "image": image(shape, installation),

@@ -27,7 +27,7 @@ def annotations(shape: GatewayShape, defaults: Mapping[str, str] | None = None) 
 
 
 def head(shape: GatewayShape, api_version: str, kind: str, name: str) -> Manifest:
-    """Return the head of an object in the Gateway's namespace, which goes when the Gateway goes."""
+    """Return the head of an object in the Gateway's namespace, which Kubernetes deletes with the Gateway."""
     started = head_in(shape.namespace, shape, api_version, kind, name)
     started["metadata"]["ownerReferences"] = [
         {

@@ -20,7 +20,7 @@ _DNS_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 253, "patter
 
 
 def _fields(known: Mapping[str, Schema], *, others: str = "", required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return an object with the fields that are checked, and the names of others that may stand there."""
+    """Return an object with the fields that are checked, and the names of others that are allowed."""
     properties = {**dict.fromkeys(others.split(), _ANY), **known}
     return {"type": "object", "properties": properties, "required": required}
 

@@ -57,7 +57,7 @@ class AnsweredRef(Struct, frozen=True):
 
 
 def translate_route(key: Key, options: Options, view: View) -> TranslatedRoute | None:
-    """Return what a route comes to."""
+    """Translate one route."""
     route = view.find(api.HTTPRoute, key.namespace, key.name)
     if route is None:
         return None

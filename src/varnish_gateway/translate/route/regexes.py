@@ -5,7 +5,7 @@ from functools import lru_cache
 from varnish_gateway._ghost import validate_regex
 
 QUOTED = 80
-"""Characters of a pattern in a message: it is there to be recognised."""
+"""So many characters of a pattern are quoted in a message, enough to recognise it."""
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""varnishd's command line (CLI), spoken over a socket that varnishd itself opens.
+"""varnishd's command line (CLI), over a connection that varnishd itself opens.
 
 ``Admin`` listens on loopback; varnishd calls it (``-M``), is authenticated by the secret
 file that both know (``-S``) and from then on takes commands. Commands are serialised,
