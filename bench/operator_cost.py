@@ -99,11 +99,11 @@ async def _index_of(client: Client) -> str:
 
 async def _cpu(site: Site, client: Client, watcher: Sightings, count: int) -> float:
     """Return the operator's CPU milliseconds per change, including statuses; changes don't overlap."""
-    await asyncio.to_thread(site.operator.settled)
+    await asyncio.to_thread(site.operator.wait_idle)
     before = site.cpu_seconds()
     for turn in range(CPU_BATCH):
         await _change(client, watcher, (turn * 331) % count, 10_000 + turn)
-    await asyncio.to_thread(site.operator.settled)
+    await asyncio.to_thread(site.operator.wait_idle)
     return (site.cpu_seconds() - before) * 1000 / CPU_BATCH
 
 
@@ -111,13 +111,13 @@ async def _burst(site: Site, client: Client) -> dict[str, object]:
     """Create many routes at once; return when attachedRoutes was correct, and the cost."""
     numbers = range(MANY, MANY + BURST)
     await site.add(client, numbers, service)
-    await asyncio.to_thread(site.operator.settled)
+    await asyncio.to_thread(site.operator.wait_idle)
     writes, cpu = site.operator.writes(), site.cpu_seconds()
     began = time.perf_counter()
     await site.add(client, numbers, lambda *names: route(*names, GATEWAY))
     last = time.perf_counter()
     right = await _until_attached(client, MANY + BURST)
-    await asyncio.to_thread(site.operator.settled)
+    await asyncio.to_thread(site.operator.wait_idle)
     written = site.operator.writes()
     return {
         "burst: s to create 1,000 routes": round(last - began, 2),
@@ -144,7 +144,7 @@ async def _grow(site: Site, client: Client, huge: int, changes: int) -> dict[str
     await site.add(client, numbers, service)
     await site.add(client, numbers, lambda *names: route(*names, GATEWAY))
     await _until_attached(client, huge)
-    await asyncio.to_thread(site.operator.settled)
+    await asyncio.to_thread(site.operator.wait_idle)
     shards = len(msgspec.json.decode(await _index_of(client))["shards"])
     async with Sightings(client).of("HTTPRoute", "ConfigMap") as watcher:
         taken = [await _change(client, watcher, (turn * 1999) % huge, 50_000 + turn) for turn in range(max(changes, 5))]

@@ -50,7 +50,7 @@ class Site:
             await client.create(document, manager="bench")
         await self.add(client, range(routes), service)
         await self.add(client, range(routes), lambda *names: route(*names, GATEWAY))
-        await asyncio.to_thread(self.operator.settled)
+        await asyncio.to_thread(self.operator.wait_idle)
 
     async def add(self, client: Client, numbers: range, make: Callable[[str, str], dict[str, Any]]) -> None:
         """Create an object for each number, as fast as the API server accepts them."""

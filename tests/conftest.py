@@ -39,7 +39,7 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def workdir() -> Iterator[Path]:
     """Give a directory that varnishd's unprivileged worker may enter."""
     with open_directory() as directory:
         yield directory

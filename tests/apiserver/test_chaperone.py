@@ -35,11 +35,11 @@ def origins(tea, milk):
 
 
 @pytest.fixture
-def chaperone(gateway, place):
-    return ChaperoneProcess(gateway, gateway.grant(), place)
+def chaperone(gateway, workdir):
+    return ChaperoneProcess(gateway, gateway.grant(), workdir)
 
 
-def saying(word):
+def vcl_with_header(word):
     return main_vcl().replace("ghost.deliver();", f'ghost.deliver(); set resp.http.Says = "{word}";')
 
 
@@ -52,21 +52,26 @@ async def test_every_change_of_routing_endpoints_and_vcl_reaches_traffic(gateway
     gateway.write(one, generation=3)
     gateway.write_endpoints(one, tea)
     async with chaperone.running() as running:
-        said = await chaperone.until_served("generation", "3")
-        assert (said["status"], said["upToDate"], said["problems"], said["awaySince"]) == (200, True, [], None)
-        assert (await chaperone.ask("one")).taker == "tea"
+        reported = await chaperone.until_served("generation", "3")
+        assert (reported["status"], reported["upToDate"], reported["problems"], reported["awaySince"]) == (
+            200,
+            True,
+            [],
+            None,
+        )
+        assert (await chaperone.ask("one")).answered_by == "tea"
 
         gateway.write_endpoints(one, milk)
-        await chaperone.until_taken("one", "milk")
-        gateway.write(one, two, vcl=saying("hello"), generation=4)
+        await chaperone.until_answered_by("one", "milk")
+        gateway.write(one, two, vcl=vcl_with_header("hello"), generation=4)
         await chaperone.until_served("generation", "4")
-        assert (await chaperone.ask("two")).taker == 503
+        assert (await chaperone.ask("two")).answered_by == 503
         gateway.write_endpoints(two, tea)
-        await chaperone.until_taken("two", "tea")
+        await chaperone.until_answered_by("two", "tea")
         assert (await chaperone.ask("two")).header("says") == "hello"
         gateway.write(two, generation=5)
         await chaperone.until_served("generation", "5")
-        assert (await chaperone.ask("one")).taker == 404
+        assert (await chaperone.ask("one")).answered_by == 404
         metrics = await chaperone.metrics()
         assert "vgw_api_server_away_seconds 0.0" in metrics
         assert "vgw_watched_namespaces 1" in metrics
@@ -77,8 +82,8 @@ async def test_every_change_of_routing_endpoints_and_vcl_reaches_traffic(gateway
 async def test_chaperone_is_unready_until_vcl_routing_and_endpoints_exist(gateway, chaperone, tea):
     one = f"{gateway.namespace}/one"
     async with chaperone.running():
-        said = await chaperone.until_problem(f"ConfigMap {gateway.namespace}/{NAME}-vcl does not exist")
-        assert (said["status"], said["reason"], said["upToDate"]) == (503, "no VCL is in use", False)
+        reported = await chaperone.until_problem(f"ConfigMap {gateway.namespace}/{NAME}-vcl does not exist")
+        assert (reported["status"], reported["reason"], reported["upToDate"]) == (503, "no VCL is in use", False)
         gateway.write_data({ROUTING: routing([one])[0]})
         await chaperone.until_problem("main.vcl: there is none yet")
         gateway.write_data({MAIN_VCL: main_vcl()})
@@ -86,19 +91,19 @@ async def test_chaperone_is_unready_until_vcl_routing_and_endpoints_exist(gatewa
         gateway.write_endpoints(one, tea)
         assert (await chaperone.served())["status"] == 503
         gateway.write(one, generation=2)
-        said = await chaperone.until_served("status", 200)
-        assert (said["generation"], said["problems"]) == ("2", [])
-        assert (await chaperone.ask("one")).taker == "tea"
+        reported = await chaperone.until_served("status", 200)
+        assert (reported["generation"], reported["problems"]) == ("2", [])
+        assert (await chaperone.ask("one")).answered_by == "tea"
 
 
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
         ({}, "routing.json: there is none yet"),
-        ({MAIN_VCL: saying("new"), ROUTING: "{half"}, "routing.json: "),
-        ({MAIN_VCL: saying("new"), ROUTING: '{"version": 7}'}, "routing.json: "),
-        ({MAIN_VCL: saying("new"), ROUTING: routing([])[0], INDEX: "[]"}, "shards.json: "),
-        ({MAIN_VCL: saying("new"), ROUTING: routing([], 2)[0]}, "it is one of 2 shards, and the index has 1"),
+        ({MAIN_VCL: vcl_with_header("new"), ROUTING: "{half"}, "routing.json: "),
+        ({MAIN_VCL: vcl_with_header("new"), ROUTING: '{"version": 7}'}, "routing.json: "),
+        ({MAIN_VCL: vcl_with_header("new"), ROUTING: routing([])[0], INDEX: "[]"}, "shards.json: "),
+        ({MAIN_VCL: vcl_with_header("new"), ROUTING: routing([], 2)[0]}, "it is one of 2 shards, and the index has 1"),
         (None, "does not exist"),
     ],
     ids=["empty", "malformed", "version", "index", "without-index", "deleted"],
@@ -114,13 +119,13 @@ async def test_invalid_configmap_keeps_the_last_good_routing(gateway, chaperone,
             gateway.cluster.request("DELETE", gateway.path)
         else:
             gateway.write_data(data, generation=2)
-        said = await chaperone.until_problem(problem)
-        assert (said["status"], said["upToDate"], said["generation"]) == (200, False, "1")
+        reported = await chaperone.until_problem(problem)
+        assert (reported["status"], reported["upToDate"], reported["generation"]) == (200, False, "1")
         gateway.write_endpoints(one, milk)  # endpoints are not disturbed by it
-        await chaperone.until_taken("one", "milk")
+        await chaperone.until_answered_by("one", "milk")
         gateway.write(one, generation=3)
-        said = await chaperone.until_served("generation", "3")
-        assert (said["upToDate"], said["problems"]) == (True, [])
+        reported = await chaperone.until_served("generation", "3")
+        assert (reported["upToDate"], reported["problems"]) == (True, [])
 
 
 async def test_added_changed_and_removed_shards_reach_traffic(gateway, chaperone, tea, milk):
@@ -131,13 +136,13 @@ async def test_added_changed_and_removed_shards_reach_traffic(gateway, chaperone
     async with chaperone.running():
         await chaperone.until_served("status", 200)
         for name in names:
-            assert (await chaperone.ask(name.split("/")[1])).taker == "tea"
+            assert (await chaperone.ask(name.split("/")[1])).answered_by == "tea"
         assert 'vgw_kube_requests_total{verb="get",kind="ConfigMap",code="200"} 3' in await chaperone.metrics()
 
         fresh = f"{gateway.namespace}/fresh"
         gateway.write_endpoints(fresh, milk)
         gateway.write(*names, fresh, shards=4, generation=2)
-        await chaperone.until_taken("fresh", "milk")
+        await chaperone.until_answered_by("fresh", "milk")
         # One route is in one shard; shard 0 needs no request.
         metrics = await chaperone.metrics()
         assert any(f'verb="get",kind="ConfigMap",code="200"}} {count}\n' in metrics for count in (3, 4))
@@ -146,8 +151,8 @@ async def test_added_changed_and_removed_shards_reach_traffic(gateway, chaperone
             gateway.write(*names, shards=shards, generation=generation)
             await chaperone.until_served("generation", str(generation))
             for name in names:
-                assert (await chaperone.ask(name.split("/")[1])).taker == "tea"
-            assert (await chaperone.ask("fresh")).taker == 404
+                assert (await chaperone.ask(name.split("/")[1])).answered_by == "tea"
+            assert (await chaperone.ask("fresh")).answered_by == 404
 
 
 async def test_an_index_ahead_of_its_shards_waits_for_them(gateway, chaperone, tea):
@@ -159,13 +164,13 @@ async def test_an_index_ahead_of_its_shards_waits_for_them(gateway, chaperone, t
         await chaperone.until_served("generation", "1")
         texts = routing(names, 2)
         gateway.write_data({MAIN_VCL: main_vcl(), ROUTING: texts[0], INDEX: index(texts)}, generation=2)
-        said = await chaperone.until_problem("shard 1 of 2 does not exist yet")
-        assert (said["status"], said["generation"]) == (200, "1")
-        assert (await chaperone.ask("s0")).taker == "tea"
+        reported = await chaperone.until_problem("shard 1 of 2 does not exist yet")
+        assert (reported["status"], reported["generation"]) == (200, "1")
+        assert (await chaperone.ask("s0")).answered_by == "tea"
         gateway.write_shard(1, texts[1])
         await chaperone.until_served("generation", "2")
         for name in names:
-            assert (await chaperone.ask(name.split("/")[1])).taker == "tea"
+            assert (await chaperone.ask(name.split("/")[1])).answered_by == "tea"
 
 
 async def test_damaged_shard_leaves_other_shards_served(gateway, chaperone, tea):
@@ -184,9 +189,9 @@ async def test_damaged_shard_leaves_other_shards_served(gateway, chaperone, tea)
         texts[broken] = "{half"
         gateway.write_data({MAIN_VCL: main_vcl(), ROUTING: texts[0], INDEX: index(texts)}, generation=2)
         await chaperone.until_problem(f"{NAME}-vcl-{broken}, routing.json")
-        await chaperone.until_taken("x", 503)  # it has no endpoints, but a route
+        await chaperone.until_answered_by("x", 503)  # it has no endpoints, but a route
         for name in names:
-            assert (await chaperone.ask(name.split("/")[1])).taker == "tea"
+            assert (await chaperone.ask(name.split("/")[1])).answered_by == "tea"
         gateway.write(*names, shards=4, generation=3)
         assert (await chaperone.until_served("generation", "3"))["problems"] == []
 
@@ -197,14 +202,14 @@ async def test_forbidden_namespace_leaves_others_served_and_recovers_when_grante
     gateway.write_endpoints(theirs, milk)
     gateway.write(mine, theirs)
     async with chaperone.running():
-        await chaperone.until_taken("mine", "tea")
-        assert (await chaperone.ask("theirs")).taker == 503
-        said = await chaperone.until_problem(f"namespace {other}: EndpointSlice may not be watched", "troubles")
-        assert (said["status"], said["upToDate"], said["awaySince"]) == (200, True, None)
+        await chaperone.until_answered_by("mine", "tea")
+        assert (await chaperone.ask("theirs")).answered_by == 503
+        reported = await chaperone.until_problem(f"namespace {other}: EndpointSlice may not be watched", "troubles")
+        assert (reported["status"], reported["upToDate"], reported["awaySince"]) == (200, True, None)
         gateway.bind_endpoints(other)
-        await chaperone.until_taken("theirs", "milk")
+        await chaperone.until_answered_by("theirs", "milk")
         gateway.write_endpoints(theirs, tea)
-        await chaperone.until_taken("theirs", "tea")
+        await chaperone.until_answered_by("theirs", "tea")
         assert (await chaperone.served())["troubles"] == []
 
 
@@ -216,13 +221,13 @@ async def test_routing_waits_for_the_first_list_of_a_new_namespace(gateway, chap
     gateway.bind_endpoints(other)
     chaperone.wait_for_lists(SECONDS)  # on a slow machine a list may take longer than routing waits
     async with chaperone.running():
-        await chaperone.until_taken("mine", "tea")
+        await chaperone.until_answered_by("mine", "tea")
         gateway.write(f"{gateway.namespace}/mine", f"{other}/theirs")
-        takers = set()
+        answerers = set()
         async with asyncio.timeout(SECONDS):
-            while "milk" not in takers:
-                takers.add((await chaperone.ask("theirs")).taker)
-                assert takers <= {404, "milk"}
+            while "milk" not in answerers:
+                answerers.add((await chaperone.ask("theirs")).answered_by)
+                assert answerers <= {404, "milk"}
 
 
 def test_chaperone_may_read_only_its_own_objects(gateway, other):
@@ -275,5 +280,5 @@ async def test_chaperone_requests_nothing_forbidden(gateway, chaperone, tea):
     gateway.write(one, shards=2)
     async with chaperone.running():
         await chaperone.until_served("status", 200)
-        await chaperone.until_taken("one", "tea")
+        await chaperone.until_answered_by("one", "tea")
         assert 'code="403"' not in await chaperone.metrics()

@@ -84,7 +84,7 @@ async def test_unreferenced_namespace_is_dropped_after_a_delay(quickly, namespac
     watches.watch([other])
     await until_async(lambda: len(watches) == 1, "the watch is ended")
     assert reported.names == {f"{other}/milk"}
-    # Whoever comes back is listed anew.
+    # A namespace that is referenced again is listed again.
     gateway.remove_endpoints(f"{namespace}/tea")
     gateway.write_endpoints(f"{namespace}/new", ENDPOINT)
     watches.watch([namespace, other])

@@ -21,16 +21,16 @@ def tea():
 
 
 @pytest.fixture
-def chaperone(gateway, place, tea):
-    made = ChaperoneProcess(gateway, gateway.grant(), place)
+def chaperone(gateway, workdir, tea):
+    made = ChaperoneProcess(gateway, gateway.grant(), workdir)
     made.environment["VARNISH_LISTEN"] += f";https-{made.tls_port}=127.0.0.1:{made.tls_port},https"
     gateway.write(f"{gateway.namespace}/one")
     gateway.write_endpoints(f"{gateway.namespace}/one", tea)
     return made
 
 
-def hash_of(wanted):
-    return content_hash(encode_tls(wanted))
+def hash_of(desired):
+    return content_hash(encode_tls(desired))
 
 
 async def test_certificates_follow_the_secret(gateway, chaperone):
@@ -38,9 +38,9 @@ async def test_certificates_follow_the_secret(gateway, chaperone):
     first, second = tls(port, (pair("one"), ["one"])), tls(port, (pair("one", 1), ["one"]), (pair("two"), ["two"]))
     gateway.write_secret(first)
     async with chaperone.running() as running:
-        said = await chaperone.until_served("tls", hash_of(first))
-        assert (said["status"], said["upToDate"], said["problems"]) == (200, True, [])
-        assert (await http_client.ask(secure(port, "one"), "one")).taker == "tea"
+        reported = await chaperone.until_served("tls", hash_of(first))
+        assert (reported["status"], reported["upToDate"], reported["problems"]) == (200, True, [])
+        assert (await http_client.ask(secure(port, "one"), "one")).answered_by == "tea"
 
         gateway.write_secret(second)
         await chaperone.until_served("tls", hash_of(second))
@@ -55,10 +55,10 @@ async def test_certificates_follow_the_secret(gateway, chaperone):
         await chaperone.until_served("tls", hash_of(Tls()))
         with pytest.raises(ConnectionRefusedError):
             await certificate_of(port, "one")
-        assert (await chaperone.ask("one")).taker == "tea"
-    said = "\n".join(str(record) for record in running.log)
-    assert "PRIVATE KEY" not in said
-    assert pair("one").key.decode().splitlines()[1] not in said
+        assert (await chaperone.ask("one")).answered_by == "tea"
+    logged = "\n".join(str(record) for record in running.log)
+    assert "PRIVATE KEY" not in logged
+    assert pair("one").key.decode().splitlines()[1] not in logged
 
 
 async def test_inconsistent_secret_keeps_the_last_good_certificates(gateway, chaperone):
@@ -69,8 +69,8 @@ async def test_inconsistent_secret_keeps_the_last_good_certificates(gateway, cha
         await chaperone.until_served("tls", hash_of(good))
         name = next(iter(next_one.files))
         gateway.write_secret(Tls(next_one.ports, {}))
-        said = await chaperone.until_problem(f"{NAME}-tls: {name}, which tls.json names, is not there")
-        assert (said["status"], said["tls"], said["upToDate"]) == (200, hash_of(good), False)
+        reported = await chaperone.until_problem(f"{NAME}-tls: {name}, which tls.json names, is not there")
+        assert (reported["status"], reported["tls"], reported["upToDate"]) == (200, hash_of(good), False)
         gateway.write_secret(Tls(next_one.ports, {name: b"something else"}))
         await chaperone.until_problem(f"{name} does not match the hash in its name")
         gateway.cluster.request("DELETE", RESOURCES["Secret"].path(gateway.namespace, f"{NAME}-tls"))
@@ -78,31 +78,31 @@ async def test_inconsistent_secret_keeps_the_last_good_certificates(gateway, cha
         assert await certificate_of(port, "one") == pair("one").der
 
         gateway.write_secret(next_one)
-        said = await chaperone.until_served("tls", hash_of(next_one))
+        reported = await chaperone.until_served("tls", hash_of(next_one))
         assert (await chaperone.until_served("problems", []))["upToDate"]
         assert await certificate_of(port, "one") == pair("one", 1).der
 
 
 async def test_without_a_secret_plain_listeners_serve(gateway, chaperone):
     async with chaperone.running():
-        await chaperone.until_taken("one", "tea")
+        await chaperone.until_answered_by("one", "tea")
         assert (await chaperone.until_served("ready", True))["tls"] is None
-        wanted = tls(chaperone.tls_port, (pair("one"), ["one"]))
-        gateway.write_secret(wanted)
-        await chaperone.until_served("tls", hash_of(wanted))
-        assert (await http_client.ask(secure(chaperone.tls_port, "one"), "one")).taker == "tea"
+        desired = tls(chaperone.tls_port, (pair("one"), ["one"]))
+        gateway.write_secret(desired)
+        await chaperone.until_served("tls", hash_of(desired))
+        assert (await http_client.ask(secure(chaperone.tls_port, "one"), "one")).answered_by == "tea"
 
 
 async def test_restart_without_api_server_serves_certificates_from_disk(gateway, chaperone):
-    wanted = tls(chaperone.tls_port, (pair("one"), ["one"]))
-    gateway.write_secret(wanted)
+    desired = tls(chaperone.tls_port, (pair("one"), ["one"]))
+    gateway.write_secret(desired)
     async with chaperone.running():
-        await chaperone.until_served("tls", hash_of(wanted))
+        await chaperone.until_served("tls", hash_of(desired))
     kubeconfig = Path(chaperone.environment["KUBECONFIG"])
     nowhere = kubeconfig.with_name("nowhere")
     nowhere.write_text(kubeconfig.read_text().replace(f":{gateway.cluster.port}", ":1"))
     chaperone.environment["KUBECONFIG"] = str(nowhere)
     async with chaperone.running():
-        said = await chaperone.until_served("tls", hash_of(wanted))
-        assert said["status"] == 200
-        assert (await http_client.ask(secure(chaperone.tls_port, "one"), "one")).taker == "tea"
+        reported = await chaperone.until_served("tls", hash_of(desired))
+        assert reported["status"] == 200
+        assert (await http_client.ask(secure(chaperone.tls_port, "one"), "one")).answered_by == "tea"

@@ -175,9 +175,9 @@ def test_two_managers_share_a_list(cluster, stored):
     """Lists merge by their keys, so each can own a volume."""
     document = parameters("complete", {"extraVolumes": [{"name": "more", "emptyDir": {}}]})
     applied = cluster.apply(f"{PATH}/complete", document, manager="another", force=False)
-    wanted = copy.deepcopy(stored["spec"])
-    wanted["extraVolumes"].append({"name": "more", "emptyDir": {}})
-    assert applied["spec"] == wanted
+    expected = copy.deepcopy(stored["spec"])
+    expected["extraVolumes"].append({"name": "more", "emptyDir": {}})
+    assert applied["spec"] == expected
 
 
 # -- what people see -------------------------------------------------------------------------

@@ -65,7 +65,7 @@ async def test_dead_leader_is_replaced_after_the_lease_duration(
             "holderIdentity": "dead",
             "leaseDurationSeconds": 1,
             "leaseTransitions": 4,
-            "renewTime": "2999-01-01T00:00:00.000000Z",  # somebody's clock is wrong
+            "renewTime": "2999-01-01T00:00:00.000000Z",  # of a holder whose clock is wrong
         },
     }
     await client.create(dead, manager="test")
@@ -119,7 +119,7 @@ async def test_deleted_lease_is_recreated(client: Client, cluster: Cluster, name
 async def test_exactly_one_of_many_candidates_leads(client: Client, namespace: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
         everybody = [await stack.enter_async_context(candidate(client, namespace, f"c{n}")) for n in range(5)]
-        await until_async(lambda: all(one.leader for one in everybody), "somebody sees no leader")
+        await until_async(lambda: all(one.leader for one in everybody), "all of them see a leader")
         assert sum(one.holds() for one in everybody) == 1
 
 

@@ -1,4 +1,4 @@
-"""Reflectors against a real API server, which is killed, restarted, compacted and told lies about."""
+"""Reflectors against a real API server, which is killed, restarted, compacted and misrepresented."""
 
 import asyncio
 import logging
@@ -75,11 +75,11 @@ async def test_a_long_list_comes_in_pages(
     client: Client, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("varnish_gateway.kube.watching.PAGE_SIZE", 3)
-    wanted = {f"r{number}": str(number) for number in range(8)}
-    for name, turn in wanted.items():
+    expected = {f"r{number}": str(number) for number in range(8)}
+    for name, turn in expected.items():
         write(cluster, name, turn, namespace=namespace)
     async with mirror(client, ROUTE, namespace=namespace) as mirrored:
-        assert mirrored.now == wanted
+        assert mirrored.now == expected
         assert client.metrics.requests["list", "HTTPRoute", 200] == 3
 
 
@@ -110,18 +110,18 @@ async def test_a_restart_loses_nothing_and_repeats_nothing(own_cluster: Cluster)
 async def test_restarts_in_the_middle_of_changes_lose_nothing(own_cluster: Cluster) -> None:
     other = own_cluster.start_second_api()
     own_cluster.await_path(ROUTE.path())
-    wanted: dict[str, str] = {}
+    expected: dict[str, str] = {}
     done = []
 
     def change() -> None:
         """Make 200 changes through the other API server."""
         for turn in range(200):
             name = f"r{turn % 7}"
-            if turn % 5 == 4 and wanted.pop(name, None):
+            if turn % 5 == 4 and expected.pop(name, None):
                 remove(own_cluster, name, port=other)
             else:
                 write(own_cluster, name, str(turn), port=other)
-                wanted[name] = str(turn)
+                expected[name] = str(turn)
             done.append(turn)
 
     async with own_cluster.client() as client, mirror(client, ROUTE) as mirrored:
@@ -132,7 +132,7 @@ async def test_restarts_in_the_middle_of_changes_lose_nothing(own_cluster: Clust
             await until_async(lambda: mirrored.reflector.unanswered, "the loss is not noticed")
             own_cluster.start_api()
         await changing
-        await mirrored.until_equal(**wanted)
+        await mirrored.until_equal(**expected)
         assert len(mirrored.delivered) <= 200
 
 

@@ -1,4 +1,4 @@
-"""Manifests on a real API server: it takes them, and what it then holds covers what was wanted.
+"""Manifests on a real API server: it accepts them, and the stored objects cover the desired ones.
 
 Each golden case ``manifests-…`` is brought into a namespace of the cluster, so that schema,
 defaults and CEL of the real thing stand between what a user writes and what we make of it.
@@ -66,23 +66,23 @@ def tidy(cluster: Cluster) -> Iterator[None]:
 async def test_applied_manifests_are_covered_by_the_stored_objects(
     cluster: Cluster, client: Client, namespace: str, case: Path
 ) -> None:
-    wanted = all_of(shape_in(cluster, namespace, case))
-    for manifest, manager in wanted:
+    desired = all_of(shape_in(cluster, namespace, case))
+    for manifest, manager in desired:
         rehearsed = msgspec.json.decode(await client.apply(manifest, manager=manager, dry_run=True))
         assert covers(rehearsed, manifest)
-    for manifest, manager in wanted:
+    for manifest, manager in desired:
         answer = msgspec.json.decode(await client.apply(manifest, manager=manager))
         assert covers(answer, manifest)
 
 
 async def test_the_same_apply_changes_nothing(cluster: Cluster, client: Client, namespace: str) -> None:
-    wanted = all_of(shape_in(cluster, namespace, EVERYTHING))
+    desired = all_of(shape_in(cluster, namespace, EVERYTHING))
     versions: list[dict[tuple[str, ...], str]] = []
     for _ in range(2):
         versions.append({})
-        for manifest, manager in wanted:
-            told = msgspec.json.decode(await client.apply(manifest, manager=manager))["metadata"]
-            versions[-1][manifest["kind"], told["namespace"], told["name"]] = told["resourceVersion"]
+        for manifest, manager in desired:
+            metadata = msgspec.json.decode(await client.apply(manifest, manager=manager))["metadata"]
+            versions[-1][manifest["kind"], metadata["namespace"], metadata["name"]] = metadata["resourceVersion"]
     assert versions[0] == versions[1]
 
 
@@ -107,14 +107,14 @@ async def test_a_changed_object_is_not_covered(cluster: Cluster, client: Client,
 
 async def test_fields_added_by_others_are_kept(cluster: Cluster, client: Client, namespace: str) -> None:
     shape = shape_in(cluster, namespace, EVERYTHING)
-    wanted = manifests.objects(shape, INSTALLATION)[api.Key("Service", namespace, "web")]
-    await client.apply(wanted, manager=GATEWAY_MANAGER)
+    desired = manifests.objects(shape, INSTALLATION)[api.Key("Service", namespace, "web")]
+    await client.apply(desired, manager=GATEWAY_MANAGER)
     cluster.merge(
         RESOURCES["Service"].path(namespace, "web"), {"metadata": {"annotations": {"cloud.example.com/id": "lb-1"}}}
     )
-    answer = msgspec.json.decode(await client.apply(wanted, manager=GATEWAY_MANAGER))
+    answer = msgspec.json.decode(await client.apply(desired, manager=GATEWAY_MANAGER))
     assert answer["metadata"]["annotations"]["cloud.example.com/id"] == "lb-1"
-    assert covers(answer, wanted)
+    assert covers(answer, desired)
 
 
 async def test_fields_no_longer_applied_are_removed(cluster: Cluster, client: Client, namespace: str) -> None:
@@ -122,9 +122,9 @@ async def test_fields_no_longer_applied_are_removed(cluster: Cluster, client: Cl
     bare = msgspec.structs.replace(full, parameters=ir.Parameters(service=ServiceParameters(type="ClusterIP")))
     live = {}
     for shape in (full, bare):
-        wanted = manifests.objects(shape, INSTALLATION)
+        desired = manifests.objects(shape, INSTALLATION)
         for kind in ("Service", "Deployment"):
-            manifest = wanted[api.Key(kind, namespace, "web")]
+            manifest = desired[api.Key(kind, namespace, "web")]
             live[kind] = msgspec.json.decode(await client.apply(manifest, manager=GATEWAY_MANAGER))
             assert covers(live[kind], manifest)
     pod = live["Deployment"]["spec"]["template"]["spec"]

@@ -12,7 +12,7 @@ BAD_TOLERATION = {"tolerations": [{"key": "a", "operator": "Maybe"}]}
 
 def applies(harness: OperatorHarness, kind: str) -> int:
     """Return how often the operator has applied objects of a kind."""
-    return int(harness.operator.settled().writes().get(f"{kind} apply", 0))
+    return int(harness.operator.wait_idle().writes().get(f"{kind} apply", 0))
 
 
 def replicas(harness: OperatorHarness) -> int:
@@ -25,8 +25,8 @@ def replicas(harness: OperatorHarness) -> int:
 def test_field_taken_over_by_another_manager_is_left_to_it(harness):
     harness.gateway()
     harness.cluster.kubectl("scale", "deployment/gw", "--replicas=3", "-n", harness.namespace)
-    told = harness.until_event("FieldConflict")
-    assert ".spec.replicas is left to kubectl" in told["message"]
+    reported = harness.until_event("FieldConflict")
+    assert ".spec.replicas is left to kubectl" in reported["message"]
     assert replicas(harness) == 3
     before = applies(harness, "Deployment")
     harness.gateway(ports=(80, 81))
@@ -41,7 +41,7 @@ def test_released_field_is_applied_again(harness):
     theirs = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "gw"}}
     harness.cluster.apply(harness.path("Deployment", "gw"), {**theirs, "spec": {"replicas": 3}}, manager="gitops")
     harness.until_event("FieldConflict")
-    harness.operator.settled()
+    harness.operator.wait_idle()
     harness.cluster.apply(harness.path("Deployment", "gw"), theirs, manager="gitops")
     harness.wait_for(lambda: replicas(harness) == 1, "as many pods as without them")
 
@@ -76,9 +76,9 @@ def test_an_edited_config_map_is_reported_and_not_fought_over(harness, key):
     before = applies(harness, "ConfigMap")
     edited = "vcl 4.1; backend default none;" if key == "main.vcl" else "{}"
     harness.change("ConfigMap", "gw-vcl", {"data": {key: edited}})
-    told = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
-    assert f".data.{key}" in told["message"]
-    assert "somebody" in told["message"]
+    reported = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
+    assert f".data.{key}" in reported["message"]
+    assert "somebody" in reported["message"]
     harness.until_event("FieldConflict")
     assert harness.get("ConfigMap", "gw-vcl")["data"][key] == edited
     assert applies(harness, "ConfigMap") - before <= 10  # with a growing delay between them
@@ -100,7 +100,7 @@ def test_deleted_object_is_recreated(harness, kind, name):
     harness.wait_for(
         lambda: (harness.find(kind, name) or was)["metadata"]["uid"] != was["metadata"]["uid"], "another one"
     )
-    harness.operator.settled()
+    harness.operator.wait_idle()
     found = harness.get(kind, name)
     assert found["metadata"]["labels"] == was["metadata"]["labels"]
     assert found.get("data") == was.get("data")
@@ -160,14 +160,14 @@ def test_foreign_object_of_the_same_name_is_never_changed(harness, kind):
     harness.put(theirs)
     untouched = harness.get(kind, name)
     harness.gateway()
-    told = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
-    assert f"{kind} {harness.namespace}/{name} exists and is not managed by Varnish Gateway" in told["message"]
-    assert "remove it, or give the Gateway another name" in told["message"]
+    reported = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
+    assert f"{kind} {harness.namespace}/{name} exists and is not managed by Varnish Gateway" in reported["message"]
+    assert "remove it, or give the Gateway another name" in reported["message"]
     harness.until_event("NotOurs")
     assert harness.get(kind, name) == untouched
     harness.put(gateway(harness.namespace, "gw", "another-class"))
     harness.wait_for(lambda: harness.find("Deployment") is None, "no Deployment")
-    harness.operator.settled()
+    harness.operator.wait_idle()
     assert harness.get(kind, name) == untouched
     harness.gateway()
     harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
@@ -183,8 +183,8 @@ def test_parameters_rejected_by_the_api_server_are_reported_and_change_nothing(h
     harness.gateway()
     before = harness.get("Deployment")
     harness.configure(**BAD_TOLERATION)
-    told = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
-    assert "spec.template.spec.tolerations[0].operator" in told["message"]
+    reported = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
+    assert "spec.template.spec.tolerations[0].operator" in reported["message"]
     assert "Maybe" in harness.until_event("ApplyRefused")["message"]
     harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
     harness.wait_for(lambda: harness.routes() == {"tea"}, "a route flows all the same")
@@ -197,8 +197,8 @@ def test_parameters_rejected_by_the_api_server_are_reported_and_change_nothing(h
 def test_fault_clears_when_the_rejected_object_is_no_longer_desired(harness):
     harness.configure(podDisruptionBudget={"maxUnavailable": "999%"})
     harness.gateway()
-    told = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
-    assert "maxUnavailable" in told["message"]
+    reported = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
+    assert "maxUnavailable" in reported["message"]
     assert harness.find("Deployment")
     harness.put(gateway_class(harness.class_name))
     harness.until_condition("Gateway", "gw", "Programmed", "AddressNotAssigned")

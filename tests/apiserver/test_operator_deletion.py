@@ -28,7 +28,7 @@ def collecting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorPro
 
 
 @pytest.fixture
-def place(collecting: OperatorProcess, request: pytest.FixtureRequest) -> OperatorHarness:
+def own_harness(collecting: OperatorProcess, request: pytest.FixtureRequest) -> OperatorHarness:
     """Have a Gateway with routes to its own and to another namespace."""
     cluster, name = collecting.cluster, f"place-{abs(hash(request.node.name))}"
     harness = OperatorHarness(cluster, collecting, name)
@@ -40,18 +40,18 @@ def place(collecting: OperatorProcess, request: pytest.FixtureRequest) -> Operat
     )
     harness.gateway()
     harness.wait_for(lambda: harness.names("RoleBinding", f"{name}-backends"), "a RoleBinding where the backend is")
-    harness.operator.settled()
+    harness.operator.wait_idle()
     return harness
 
 
 def leftovers(harness: OperatorHarness) -> set[tuple[str, str]]:
     """Return what there is of the operator's, here and where the backend is."""
-    places = (harness.namespace, f"{harness.namespace}-backends")
+    namespaces = (harness.namespace, f"{harness.namespace}-backends")
     return {
         (kind.name, name)
         for kind in used_for(Use.OWNED)
-        for place in places
-        for name in harness.names(kind.name, place)
+        for namespace in namespaces
+        for name in harness.names(kind.name, namespace)
     }
 
 
@@ -59,11 +59,11 @@ def leftovers(harness: OperatorHarness) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
-def test_deleted_gateway_leaves_no_objects(place, policy):
-    place.delete("Gateway", "gw", policy=policy)
-    place.wait_for(lambda: not leftovers(place), "nothing is left")
-    place.wait_for(lambda: place.find("Gateway") is None, "no Gateway")
-    place.wait_for(lambda: not place.parents("tea"), "no word about it on the route")
+def test_deleted_gateway_leaves_no_objects(own_harness, policy):
+    own_harness.delete("Gateway", "gw", policy=policy)
+    own_harness.wait_for(lambda: not leftovers(own_harness), "nothing is left")
+    own_harness.wait_for(lambda: own_harness.find("Gateway") is None, "no Gateway")
+    own_harness.wait_for(lambda: not own_harness.parents("tea"), "no word about it on the route")
 
 
 def test_recreated_gateway_deletes_orphaned_objects(harness):
@@ -74,27 +74,27 @@ def test_recreated_gateway_deletes_orphaned_objects(harness):
     harness.delete("Gateway", "gw")
     harness.wait_for(lambda: not harness.parents("tea"), "it is gone")
     harness.delete("HTTPRoute", "tea")
-    harness.operator.settled()
+    harness.operator.wait_idle()
     harness.gateway()
     harness.wait_for(lambda: harness.names("RoleBinding") == {"gw"}, "none is for endpoints")
 
 
-def test_objects_are_kept_while_the_gateway_kind_is_not_served(place):
+def test_objects_are_kept_while_the_gateway_kind_is_not_served(own_harness):
     """A chart with older CRDs, say: the kind seems not to be installed, though its objects are stored."""
     crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gateways.gateway.networking.k8s.io"
-    versions = place.cluster.request("GET", crd)["spec"]["versions"]
+    versions = own_harness.cluster.request("GET", crd)["spec"]["versions"]
     hidden = [{**version, "served": version["name"] != "v1"} for version in versions]
-    before = uids(place)
-    place.cluster.merge(crd, {"spec": {"versions": hidden}})
+    before = uids(own_harness)
+    own_harness.cluster.merge(crd, {"spec": {"versions": hidden}})
     try:
-        place.wait_for(lambda: "Gateway" in place.operator.readiness(), "Gateways are not installed")
-        place.operator.settled()
-        assert uids(place) == before
+        own_harness.wait_for(lambda: "Gateway" in own_harness.operator.readiness(), "Gateways are not installed")
+        own_harness.operator.wait_idle()
+        assert uids(own_harness) == before
     finally:
-        place.cluster.merge(crd, {"spec": {"versions": versions}})
-    place.wait_for(lambda: place.operator.readiness() == "ok\n", "they are again")
-    place.operator.settled()
-    assert uids(place) == before
+        own_harness.cluster.merge(crd, {"spec": {"versions": versions}})
+    own_harness.wait_for(lambda: own_harness.operator.readiness() == "ok\n", "they are again")
+    own_harness.operator.wait_idle()
+    assert uids(own_harness) == before
 
 
 def uids(harness: OperatorHarness) -> dict[tuple[str, str], str]:
@@ -110,26 +110,29 @@ def test_gateway_held_by_a_finalizer_loses_its_pods(harness):
     harness.change("Gateway", "gw", {"metadata": {"finalizers": []}})
 
 
-def test_gateway_deleted_while_no_operator_ran_is_cleaned_up(place):
-    place.operator.stop()
-    place.delete("Gateway", "gw")
-    assert place.names("RoleBinding", f"{place.namespace}-backends")
-    place.operator.start()
-    place.wait_for(lambda: not leftovers(place), "nothing is left")
-    place.wait_for(lambda: not place.parents("tea"), "no word about it on the route")
+def test_gateway_deleted_while_no_operator_ran_is_cleaned_up(own_harness):
+    own_harness.operator.stop()
+    own_harness.delete("Gateway", "gw")
+    assert own_harness.names("RoleBinding", f"{own_harness.namespace}-backends")
+    own_harness.operator.start()
+    own_harness.wait_for(lambda: not leftovers(own_harness), "nothing is left")
+    own_harness.wait_for(lambda: not own_harness.parents("tea"), "no word about it on the route")
 
 
-def test_recreated_gateway_owns_new_objects(place):
-    old = place.get("Gateway")["metadata"]["uid"]
-    place.delete("Gateway", "gw")
-    new = place.gateway()["metadata"]["uid"]
+def test_recreated_gateway_owns_new_objects(own_harness):
+    old = own_harness.get("Gateway")["metadata"]["uid"]
+    own_harness.delete("Gateway", "gw")
+    new = own_harness.gateway()["metadata"]["uid"]
     assert new != old
     expected = {"ConfigMap", "Deployment", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount"}
-    place.wait_for(
-        lambda: {one["kind"] for one in place.owned()} == expected and owners(place) == {new}, "objects of the new one"
+    own_harness.wait_for(
+        lambda: {one["kind"] for one in own_harness.owned()} == expected and owners(own_harness) == {new},
+        "objects of the new one",
     )
-    place.wait_for(lambda: place.routes() == {"tea"}, "its routes")
-    place.wait_for(lambda: place.names("RoleBinding", f"{place.namespace}-backends"), "its RoleBinding elsewhere")
+    own_harness.wait_for(lambda: own_harness.routes() == {"tea"}, "its routes")
+    own_harness.wait_for(
+        lambda: own_harness.names("RoleBinding", f"{own_harness.namespace}-backends"), "its RoleBinding elsewhere"
+    )
 
 
 def owners(harness: OperatorHarness) -> set[str]:
@@ -198,7 +201,7 @@ def test_a_gateway_may_move_from_one_operator_to_another(harness, cluster, names
             turn.gateway()
             expect_all(turn)
             for one in (harness, second):
-                one.operator.settled()
+                one.operator.wait_idle()
             expect_all(turn)
             assert harness.conditions("Gateway")["Programmed"]["reason"] == "AddressNotAssigned"
             assert len(harness.parents("tea")) == 1

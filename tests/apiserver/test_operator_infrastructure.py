@@ -100,7 +100,7 @@ def test_other_parameters_leave_the_hash_alone(harness):
     harness.wait_for(
         lambda: harness.get("Deployment")["spec"]["template"]["spec"].get("tolerations"), "the tolerations"
     )
-    harness.operator.settled()
+    harness.operator.wait_idle()
     assert harness.get("Deployment")["spec"]["replicas"] == 2
     assert harness.infra_hash() == was
 
@@ -116,7 +116,7 @@ def test_routes_services_and_user_vcl_never_touch_the_deployment(harness):
     harness.wait_for(lambda: says("two") in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the VCL")
     harness.delete("HTTPRoute", "tea")
     harness.wait_for(lambda: harness.routes() == set(), "no route")
-    harness.operator.settled()
+    harness.operator.wait_idle()
     after = harness.get("Deployment")["metadata"]
     assert (after["generation"], after["resourceVersion"]) == (before["generation"], before["resourceVersion"])
 
@@ -173,7 +173,7 @@ def test_parameters_roll_pods_and_user_vcl_does_not(rolling):
     harness.wait_for(lambda: observed(harness), "the rollout")
     harness.put(config_map(harness.namespace, says("two")))
     harness.wait_for(lambda: says("two") in harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"], "the new VCL")
-    harness.operator.settled()
+    harness.operator.wait_idle()
     assert observed(harness)
     assert replica_sets(harness) == first
     harness.configure(**user_vcl_ref(harness.namespace), varnishdExtraArgs=["-p", "thread_pools=1"])

@@ -19,7 +19,7 @@ from support.waiting import until
 
 SHORT = {"LEASE_SECONDS": "3"}
 LONG = {"LEASE_SECONDS": "60"}
-"""Longer than any test waits: whoever takes over before was given the lease."""
+"""Longer than any test waits: an operator that takes over earlier was given the lease."""
 CROWD = 1500
 WRITING = ("apply", "patch", "create", "delete")
 
@@ -75,7 +75,7 @@ def put_and_await(cluster: Cluster, namespace: str, name: str) -> None:
 
 
 def test_stopped_leader_hands_over_and_only_the_leader_writes(cluster, namespace, start):
-    leader = start(LONG).settled()
+    leader = start(LONG).wait_idle()
     standby = start(LONG)
     for name in ("a", "b", "c"):
         put_and_await(cluster, namespace, name)
@@ -88,21 +88,21 @@ def test_stopped_leader_hands_over_and_only_the_leader_writes(cluster, namespace
 
 
 def test_killed_leader_is_replaced_after_its_lease(cluster, namespace, start):
-    leader = start(SHORT).settled()
+    leader = start(SHORT).wait_idle()
     standby = start(SHORT)
     put_and_await(cluster, namespace, "a")
     leader.kill()
     put_and_await(cluster, namespace, "b")
-    assert standby.settled().metrics()["vgw_operator_leading"] == 1
+    assert standby.wait_idle().metrics()["vgw_operator_leading"] == 1
 
 
 def test_leader_suspended_beyond_its_lease_writes_nothing_afterwards(cluster, namespace, start):
-    leader = start(SHORT).settled()
+    leader = start(SHORT).wait_idle()
     standby = start(SHORT)
     put(cluster, *(route(namespace, f"r{number}", "gw", backend={"name": "tea"}) for number in range(20)))
     os.kill(leader.pid, signal.SIGSTOP)
     put(cluster, *(route(namespace, f"r{number}", "gw", backend={"name": "coffee"}) for number in range(20)))
-    standby.settled()
+    standby.wait_idle()
     until(lambda: is_as_translated(cluster, namespace), "the other one has done everything", 40)
     standby.at_rest()
     before = versions(cluster)
@@ -120,7 +120,7 @@ def test_leader_suspended_beyond_its_lease_writes_nothing_afterwards(cluster, na
 
 
 def test_lost_lease_stops_queued_writes_at_once(cluster, namespace, start):
-    leader = start(SHORT).settled()
+    leader = start(SHORT).wait_idle()
     put_and_await(cluster, namespace, "tea")
     first = cluster.request("GET", path_of(route(namespace, "tea", "gw")))
     blank = {**first, "status": {"parents": []}}
@@ -148,7 +148,7 @@ def somebody_else() -> dict:
 
 
 def without_status(cluster: Cluster, namespace: str) -> set[str]:
-    """Return the routes of which nobody has said anything yet."""
+    """Return the routes that have no status yet."""
     return {
         item["metadata"]["name"]
         for item in listed(cluster, "HTTPRoute")

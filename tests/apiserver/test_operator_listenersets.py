@@ -3,7 +3,7 @@
 from support.kube.documents import gateway, gateway_class, listener_set, put, route, service
 from support.kube.gateway_pod import GatewayPod
 from support.kube.gateway_status import give_address
-from support.kube.gateway_tls import certificate_names, certify, https, listener, sealed, until_listener
+from support.kube.gateway_tls import certificate_names, certify, gateway_secret, https, listener, until_listener
 from support.kube.operator_harness import OperatorHarness
 from support.kube.operator_process import OperatorProcess
 
@@ -40,14 +40,14 @@ def test_accepted_listener_set_adds_listeners_and_reports_status(harness):
     assert entry["parentRef"] == {"group": "gateway.networking.k8s.io", "kind": "ListenerSet", "name": "shop"}
     assert {one["type"]: one["status"] for one in entry["conditions"]} == {"Accepted": "True", "ResolvedRefs": "True"}
     assert harness.get("Gateway")["status"]["listeners"][0]["attachedRoutes"] == 0
-    told = harness.get("ListenerSet", "shop")["status"]
-    parts = [told, *told["listeners"]]
+    reported = harness.get("ListenerSet", "shop")["status"]
+    parts = [reported, *reported["listeners"]]
     assert {one["observedGeneration"] for part in parts for one in part["conditions"]} == {1}
 
     harness.delete("ListenerSet", "shop")
     harness.wait_for(lambda: listeners(harness) == ["http-80"], "its listener goes with it")
     harness.wait_for(lambda: attached(harness) == 0, "it is not counted any more")
-    harness.wait_for(lambda: not harness.parents("tea"), "nothing is said about the route")
+    harness.wait_for(lambda: not harness.parents("tea"), "the route has no status")
 
 
 def test_gateway_without_allowed_listeners_rejects_the_set_until_it_allows_it(harness):
@@ -72,9 +72,9 @@ def test_listener_set_is_programmed_when_pods_open_its_port(harness):
         harness.put(listener_set(harness.namespace, "shop", "gw"))
         harness.until_condition("ListenerSet", "shop", "Programmed", "Programmed")
         harness.put(listener_set(harness.namespace, "shop", "gw", port=8080))
-        told = harness.until_condition("ListenerSet", "shop", "Programmed", "ParentNotProgrammed")
-        assert (told["status"], told["observedGeneration"]) == ("False", 2)
-        assert "http-8080 is not open there yet" in told["message"]
+        reported = harness.until_condition("ListenerSet", "shop", "Programmed", "ParentNotProgrammed")
+        assert (reported["status"], reported["observedGeneration"]) == ("False", 2)
+        assert "http-8080 is not open there yet" in reported["message"]
     assert {one["port"] for one in harness.get("Service")["spec"]["ports"]} == {80, 8080}
     with GatewayPod(harness).running():
         harness.until_condition("ListenerSet", "shop", "Programmed", "Programmed")
@@ -125,7 +125,7 @@ def test_operators_ignore_listener_sets_of_other_classes(harness, cluster, names
         for name in ("ours", "theirs"):
             harness.until_condition("ListenerSet", name, "Accepted", "Accepted")
         for one in (harness, second):
-            one.operator.settled()
+            one.operator.wait_idle()
         assert {one["parentRef"]["name"] for one in harness.parents("tea")} == {"ours", "theirs"}
         harness.delete("ListenerSet", "ours")
         harness.wait_for(
@@ -143,9 +143,9 @@ def test_listener_set_certificates_join_those_of_the_gateway(harness):
     tls = {"certificateRefs": [{"name": "shop"}]}
     harness.put(listener_set(harness.namespace, "shop", "gw", port=443, protocol="HTTPS", tls=tls))
     harness.wait_for(lambda: certificate_names(harness) == {443: [("www.example.com",), ("shop.example.com",)]}, "both")
-    before = sealed(harness)
+    before = gateway_secret(harness)
     certify(harness, "shop", "rotated.example.com")
-    harness.wait_for(lambda: sealed(harness).keys() != before.keys(), "the new one")
+    harness.wait_for(lambda: gateway_secret(harness).keys() != before.keys(), "the new one")
     harness.delete("Secret", "shop")
     harness.until_condition("ListenerSet", "shop", "Accepted", "ListenersNotValid")
     assert certificate_names(harness) == {443: [("www.example.com",)]}

@@ -53,15 +53,15 @@ def test_infrastructure_labels_and_annotations_are_on_everything_also_when_they_
     harness.put(*(route(harness.namespace, f"r{number}", "gw") for number in range(65)))  # more than one shard
     harness.gateway(infrastructure=INFRASTRUCTURE)
     harness.wait_for(lambda: harness.find("ConfigMap", "gw-vcl-1"), "a second shard")
-    harness.operator.settled()
-    assert told(harness) == {("tea", "42")}
+    harness.operator.wait_idle()
+    assert infrastructure_metadata(harness) == {("tea", "42")}
     harness.gateway(infrastructure={"labels": {"team": "milk"}, "annotations": {"example.com/cost": "7"}})
-    assert told(harness) == {("milk", "7")}
+    assert infrastructure_metadata(harness) == {("milk", "7")}
     harness.gateway()
-    assert told(harness) == {(None, None)}
+    assert infrastructure_metadata(harness) == {(None, None)}
 
 
-def told(harness) -> set[tuple[str | None, str | None]]:
+def infrastructure_metadata(harness) -> set[tuple[str | None, str | None]]:
     """Return the infrastructure label and annotation of all objects, and of the pods to come."""
     template = harness.get("Deployment")["spec"]["template"]
     return {
@@ -99,7 +99,7 @@ def test_autoscaler_follows_the_parameters_and_owns_replicas(harness):
 
 
 def test_new_autoscaler_starts_from_the_current_replicas(harness):
-    """A field that nobody holds any more would fall back to 1."""
+    """A field without an owner would fall back to 1."""
     harness.configure(replicas=5)
     harness.gateway()
     harness.configure(autoscaling={"minReplicas": 2, "maxReplicas": 9})

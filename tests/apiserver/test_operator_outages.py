@@ -73,7 +73,7 @@ def test_api_server_restart_causes_no_write(shaken, operators, begin):
     shaken.kill_api()
     shaken.compact()
     shaken.start_api()
-    until(lambda: relists(operators[0]) > 0, "it has listed anew", 60)
+    until(lambda: relists(operators[0]) > 0, "it has listed again", 60)
     operators[0].await_ready().at_rest()
     assert operators[0].writes() == writes
     assert versions(shaken) == before
@@ -114,7 +114,7 @@ def test_missing_crds_are_tolerated_and_used_when_installed(bare_cluster, tmp_pa
     put(bare_cluster, listener_set("shop", "more", "gw"))
     path = "/apis/gateway.networking.k8s.io/v1/namespaces/shop/gateways/gw"
     until(lambda: bare_cluster.request("GET", path)["status"].get("attachedListenerSets") == 1, "it is attached", 60)
-    operator.await_ready().settled().stop()
+    operator.await_ready().wait_idle().stop()
 
 
 def split(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:

@@ -1,4 +1,4 @@
-"""An operator that starts, or takes over, on a cluster in the wanted state writes nothing at all."""
+"""An operator that starts, or takes over, on a cluster in the desired state writes nothing at all."""
 
 from pathlib import Path
 
@@ -94,15 +94,15 @@ def test_restart_and_handover_with_5000_routes_write_nothing(own_cluster, tmp_pa
     path = path_of(gateway("shop", "gw", "shop"))
     until(lambda: attached(own_cluster, path) == ROUTES, "every route is attached", 60)
     operators[0].at_rest().stop()
-    before, wanted = versions(own_cluster), translated(own_cluster, "shop")
-    assert stored(own_cluster, "shop") == wanted
+    before, expected = versions(own_cluster), translated(own_cluster, "shop")
+    assert stored(own_cluster, "shop") == expected
 
     started = [OperatorProcess(own_cluster, tmp_path, class_name="shop", name=name, environment=LEASE) for name in "ab"]
     operators.extend(started)
     leader, standby = started[0].start().at_rest(), started[1].launch().await_ready()
     assert leader.writes() == {}
     leader.stop()
-    assert standby.settled().at_rest().writes() == {}
+    assert standby.wait_idle().at_rest().writes() == {}
     assert versions(own_cluster) == before
 
 

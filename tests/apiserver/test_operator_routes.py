@@ -62,11 +62,11 @@ def test_new_route_writes_only_routing(harness):
     )
     harness.gateway()
     harness.wait_for(lambda: harness.routes() == {"tea"}, "the first route")
-    harness.operator.settled()
+    harness.operator.wait_idle()
     before = {(one["kind"], one["metadata"]["name"]): one for one in harness.owned()}
     harness.put(route(harness.namespace, "milk", "gw"))
     harness.wait_for(lambda: harness.routes() == {"tea", "milk"}, "the second route")
-    harness.operator.settled()
+    harness.operator.wait_idle()
     after = {(one["kind"], one["metadata"]["name"]): one for one in harness.owned()}
     assert before.keys() == after.keys()
     changed = [key for key in before if before[key] != after[key]]
@@ -123,7 +123,7 @@ def test_a_gateway_of_another_class_is_never_touched(harness):
     harness.wait_for(lambda: entries(harness, "tea"), "an entry of ours")
     harness.delete("HTTPRoute", "tea")
     harness.wait_for(lambda: harness.routes() == set(), "no route")
-    harness.operator.settled()
+    harness.operator.wait_idle()
     assert harness.get("Gateway", "theirs") == untouched
     assert {one["metadata"]["labels"]["gateway.networking.k8s.io/gateway-name"] for one in harness.owned()} == {"gw"}
 
@@ -135,13 +135,13 @@ def test_status_entry_of_a_second_operator_is_kept(harness):
     )
     both = route(harness.namespace, "tea", "theirs")
     harness.put(both)
-    said = their_entry("theirs") | {"controllerName": OURS}
-    harness.change("HTTPRoute", "tea", {"status": {"parents": [said]}}, subresource="status", who="they")
+    reported = their_entry("theirs") | {"controllerName": OURS}
+    harness.change("HTTPRoute", "tea", {"status": {"parents": [reported]}}, subresource="status", who="they")
     harness.gateway()
     both["spec"]["parentRefs"].append({"name": "gw"})
     harness.put(both)
     harness.wait_for(lambda: len(entries(harness, "tea")) == 2, "an entry of each")
-    assert said in entries(harness, "tea")
+    assert reported in entries(harness, "tea")
     harness.delete("GatewayClass", "second")
 
 
@@ -189,7 +189,7 @@ def test_added_and_removed_grants_change_resolved_refs(harness, backends):
 
 
 def routed_services(harness: OperatorHarness) -> set[str | None]:
-    harness.operator.settled()
+    harness.operator.wait_idle()
     backends = [one for route in harness.routing().routes for rule in route.rules for one in rule.backends]
     return {backend.service for backend in backends}
 
@@ -241,7 +241,7 @@ def test_many_routes_are_sharded_and_indexed(harness):
     harness.put(*(route(harness.namespace, name, "gw", backend={"name": "tea"}) for name in names))
     harness.gateway()
     harness.wait_for(lambda: len(index(harness)) == 4 and attached(harness) == [200], "4 shards")
-    harness.operator.settled()
+    harness.operator.wait_idle()
     texts = shards(harness)
     assert index(harness) == ("", *(content_hash(texts[number].encode()) for number in (1, 2, 3)))
     assert all_routes(harness) == names

@@ -13,7 +13,7 @@ from varnish_gateway.translate.gateway.gateway_class import CLUSTER_FEATURES
 
 
 def accepted(harness: OperatorHarness) -> tuple[str, str]:
-    """Return what is said about the class, as a reason and a message."""
+    """Return the reason and the message of the class's condition."""
     condition = harness.conditions("GatewayClass", harness.class_name)["Accepted"]
     return condition["reason"], condition["message"]
 
@@ -51,16 +51,18 @@ def test_classes_of_other_controllers_are_ignored(harness):
 def test_class_of_another_operator_is_pending_until_it_decides(harness, namespace):
     """Every generation of it; and its own operator's word is never taken back."""
     harness.put(other := gateway_class(namespace))
-    told = harness.until_condition("GatewayClass", namespace, "Accepted", "Pending")
+    reported = harness.until_condition("GatewayClass", namespace, "Accepted", "Pending")
     harness.wait_for(
-        lambda: harness.conditions("GatewayClass", namespace)["Accepted"].get("observedGeneration") == 1, "told"
+        lambda: harness.conditions("GatewayClass", namespace)["Accepted"].get("observedGeneration") == 1,
+        "it is written",
     )
     harness.put({**other, "spec": {**other["spec"], "description": "new"}})
     harness.wait_for(
-        lambda: harness.conditions("GatewayClass", namespace)["Accepted"]["observedGeneration"] == 2, "told again"
+        lambda: harness.conditions("GatewayClass", namespace)["Accepted"]["observedGeneration"] == 2,
+        "the status is updated",
     )
     assert f"GATEWAY_CLASS_NAME={namespace}" in harness.conditions("GatewayClass", namespace)["Accepted"]["message"]
-    accepted_by_theirs = {**told, "status": "True", "reason": "Accepted", "observedGeneration": 2}
+    accepted_by_theirs = {**reported, "status": "True", "reason": "Accepted", "observedGeneration": 2}
     status = {"status": {"conditions": [accepted_by_theirs]}}
     harness.change("GatewayClass", namespace, status, subresource="status", who="their-operator")
     harness.put({**other, "spec": {**other["spec"], "description": "newer"}})
@@ -76,9 +78,9 @@ def test_missing_parameters_leave_gateways_unchanged(harness):
     condition = harness.until_condition("GatewayClass", harness.class_name, "Accepted", "InvalidParameters")
     assert condition["status"] == "False"
     assert "missing does not exist" in condition["message"]
-    told = harness.until_condition("Gateway", "gw", "Accepted", "InvalidParameters")
-    assert "missing does not exist" in told["message"]
-    harness.operator.settled()
+    reported = harness.until_condition("Gateway", "gw", "Accepted", "InvalidParameters")
+    assert "missing does not exist" in reported["message"]
+    harness.operator.wait_idle()
     assert [(one["kind"], one["metadata"]["resourceVersion"]) for one in harness.owned()] == before
     harness.put(parameters("missing", replicas=2))
     harness.until_condition("GatewayClass", harness.class_name, "Accepted", "Accepted")
@@ -93,7 +95,7 @@ def test_missing_user_vcl_keeps_the_last_vcl_until_it_exists(harness):
     use_vcl(harness)
     condition = harness.until_condition("GatewayClass", harness.class_name, "Accepted", "InvalidParameters")
     assert f"ConfigMap {harness.namespace}/user-vcl does not exist" in condition["message"]
-    harness.operator.settled()
+    harness.operator.wait_idle()
     assert harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"] == plain
     harness.put({**vcl_map(harness, ""), "data": {"other": ""}})
     harness.wait_for(lambda: "has no key user.vcl" in accepted(harness)[1], "another message")
@@ -117,7 +119,7 @@ def test_routes_are_written_while_the_class_is_invalid_even_after_a_restart(clus
         harness.wait_for(lambda: harness.routes() == {"tea", "milk"}, "the new route")
         harness.put(gateway(namespace, "new", namespace))
         harness.until_condition("Gateway", "new", "Accepted", "InvalidParameters")
-        operator.settled()
+        operator.wait_idle()
         after = {one["kind"]: one for one in harness.owned()}
         assert [kind for kind in before if before[kind] != after[kind]] == ["ConfigMap"]
         assert after["ConfigMap"]["data"]["main.vcl"] == before["ConfigMap"]["data"]["main.vcl"]
@@ -162,11 +164,11 @@ def test_programmed_waits_for_pods_to_serve_the_generation(harness):
         pod.process.send_signal(signal.SIGSTOP)
         try:
             harness.gateway(infrastructure={"labels": {"a": "b"}})
-            told = harness.until_condition("Gateway", "gw", "Programmed", "Pending")
+            reported = harness.until_condition("Gateway", "gw", "Programmed", "Pending")
         finally:
             pod.process.send_signal(signal.SIGCONT)
-        assert (told["status"], told["observedGeneration"]) == ("False", 2)
-        assert pod.name in told["message"]
+        assert (reported["status"], reported["observedGeneration"]) == ("False", 2)
+        assert pod.name in reported["message"]
         harness.wait_for(lambda: is_programmed(harness, 2), "generation 2 is programmed")
         pod.say(ready=False)
         harness.until_condition("Gateway", "gw", "Programmed", "Pending")
@@ -182,9 +184,9 @@ def test_invalid_user_vcl_is_reported_with_the_users_line(harness):
     with GatewayPod(harness).running():
         harness.wait_for(lambda: is_programmed(harness, 1), "it is programmed")
         harness.put(vcl_map(harness, "# fine\nsub vcl_recv {\n  set req.nonsense = 1;\n}"))
-        told = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
-        assert "req.nonsense" in told["message"]
-        assert "line 3" in told["message"].lower()
+        reported = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")
+        assert "req.nonsense" in reported["message"]
+        assert "line 3" in reported["message"].lower()
         harness.until_event("Invalid")
         harness.put(vcl_map(harness, "# better"))
         harness.wait_for(lambda: is_programmed(harness, 1), "it is programmed again")
@@ -196,12 +198,12 @@ def test_invalid_user_vcl_is_reported_with_the_users_line(harness):
 def test_requested_address_is_passed_to_the_load_balancer(harness):
     harness.gateway(addresses=[{"type": "IPAddress", "value": ADDRESS}])
     assert harness.get("Service")["spec"]["loadBalancerIP"] == ADDRESS
-    told = harness.conditions("Gateway")["Programmed"]
-    assert (told["reason"], ADDRESS in told["message"]) == ("AddressNotUsable", True)
+    reported = harness.conditions("Gateway")["Programmed"]
+    assert (reported["reason"], ADDRESS in reported["message"]) == ("AddressNotUsable", True)
     with GatewayPod(harness).running():
         give_address(harness, "192.0.2.99")
         harness.wait_for(lambda: harness.get("Gateway")["status"].get("addresses"), "an address")
-        harness.operator.settled()
+        harness.operator.wait_idle()
         assert harness.conditions("Gateway")["Programmed"]["reason"] == "AddressNotUsable"
         give_address(harness)
         harness.wait_for(lambda: is_programmed(harness, 1), "it is programmed")
@@ -236,6 +238,6 @@ def test_addresses_are_corrected_step_by_step(harness):
 )
 def test_unsupported_addresses_are_rejected(harness, addresses, type_, reason):
     harness.gateway(addresses=addresses)
-    told = harness.until_condition("Gateway", "gw", type_, reason)
-    assert told["status"] == "False"
+    reported = harness.until_condition("Gateway", "gw", type_, reason)
+    assert reported["status"] == "False"
     assert "loadBalancerIP" not in (harness.find("Service") or {"spec": {}})["spec"]

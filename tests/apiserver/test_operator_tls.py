@@ -1,4 +1,4 @@
-"""Certificates: from a user's Secrets into the one that a Gateway's pods read, and what is said about them."""
+"""Certificates: from a user's Secrets into the one that a Gateway's pods read, and their conditions."""
 
 import contextlib
 import json
@@ -22,9 +22,9 @@ from support.kube.gateway_tls import (
     ROOT,
     certificate_names,
     certify,
+    gateway_secret,
     https,
     listener,
-    sealed,
     until_listener,
     until_names,
 )
@@ -64,9 +64,9 @@ def test_certificates_are_copied_to_the_gateway_secret_and_pods_listen(harness):
     assert [(port["name"], port["port"]) for port in harness.get("Service")["spec"]["ports"]] == [("https-443", 443)]
     container = template(harness)["spec"]["containers"][0]
     assert ("https-443", 443) in [(port["name"], port["containerPort"]) for port in container["ports"]]
-    told = {one["name"]: one.get("value") for one in container["env"]}
-    assert told["VARNISH_LISTEN"].endswith(";https-443=:443,https")
-    assert told["SECRET_NAME"] == "gw-tls"
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment["VARNISH_LISTEN"].endswith(";https-443=:443,https")
+    assert environment["SECRET_NAME"] == "gw-tls"
     (wired,) = harness.routing().listeners
     assert (wired.socket, wired.scheme) == ("https-443", "https")
     assert [by.listener for by in harness.routing().routes[0].attachments] == ["https"]
@@ -74,19 +74,19 @@ def test_certificates_are_copied_to_the_gateway_secret_and_pods_listen(harness):
 
 def test_without_tls_the_secret_is_empty(harness):
     harness.gateway()
-    assert sealed(harness) == {}
+    assert gateway_secret(harness) == {}
     assert harness.find("Secret", "gw-tls") is not None
 
 
 def test_rotated_certificate_changes_the_secret_and_keeps_pods(harness):
     certify(harness, "cert")
     harness.gateway(listeners=[https("https", "cert")])
-    before, writes, pods = sealed(harness), harness.operator.writes(), template(harness)
+    before, writes, pods = gateway_secret(harness), harness.operator.writes(), template(harness)
     certify(harness, "cert", "rotated.example.com")
-    harness.wait_for(lambda: sealed(harness) not in ({}, before), "the new certificate")
-    harness.operator.settled()
+    harness.wait_for(lambda: gateway_secret(harness) not in ({}, before), "the new certificate")
+    harness.operator.wait_idle()
     assert certificate_names(harness) == {443: [("*",)]}
-    assert not before.keys() & sealed(harness).keys() - {"tls.json"}, "the former file is gone"
+    assert not before.keys() & gateway_secret(harness).keys() - {"tls.json"}, "the former file is gone"
     assert template(harness) == pods
     after = harness.operator.writes()
     changed = {name for name in after if after[name] != writes.get(name) and not name.startswith("Gateway ")}
@@ -96,15 +96,15 @@ def test_rotated_certificate_changes_the_secret_and_keeps_pods(harness):
 
 def test_late_missing_or_broken_certificate_replaces_no_pod(harness):
     harness.gateway(listeners=[https("https", "cert")])
-    harness.operator.settled()
+    harness.operator.wait_idle()
     pods = template(harness)
     assert harness.routing().listeners == (), "nothing is served without a certificate"
     certify(harness, "cert")
     harness.wait_for(lambda: certificate_names(harness) == {443: [("*",)]}, "the certificate")
     harness.wait_for(lambda: harness.routing().listeners, "the listener")
     harness.delete("Secret", "cert")
-    harness.wait_for(lambda: not sealed(harness), "an empty Secret")
-    harness.operator.settled()
+    harness.wait_for(lambda: not gateway_secret(harness), "an empty Secret")
+    harness.operator.wait_idle()
     assert template(harness) == pods
 
 
@@ -122,15 +122,15 @@ def test_unreferenced_secret_causes_no_write(harness):
 def test_deleted_or_edited_gateway_secret_is_restored(harness):
     certify(harness, "cert")
     harness.gateway(listeners=[https("https", "cert")])
-    good = sealed(harness)
+    good = gateway_secret(harness)
     harness.delete("Secret", "gw-tls")
-    harness.wait_for(lambda: sealed(harness) == good, "the Secret")
+    harness.wait_for(lambda: gateway_secret(harness) == good, "the Secret")
     harness.change("Secret", "gw-tls", {"data": {"tls.json": "eA=="}})
     message = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")["message"]
     assert "Secret" in message
     assert "delete the Secret, and the operator recreates it at once" in message
     harness.delete("Secret", "gw-tls")
-    harness.wait_for(lambda: sealed(harness) == good, "the Secret")
+    harness.wait_for(lambda: gateway_secret(harness) == good, "the Secret")
     harness.wait_for(lambda: harness.conditions("Gateway")["Programmed"]["reason"] != "Invalid", "no fault")
 
 
@@ -161,12 +161,12 @@ def test_private_keys_are_never_logged(harness):
     harness.put(made.secret(harness.namespace, "cert"))
     harness.put(certificates.secret(harness.namespace, "broken", made.crt, made.private[:-40]))
     harness.gateway(listeners=[https("https", "cert"), https("b", "broken", hostname="b.example.com")])
-    said = harness.operator.log.read_text() + json.dumps(harness.get("Gateway")) + json.dumps(harness.all("Event"))
-    assert "InvalidCertificateRef" in said
+    reported = harness.operator.log.read_text() + json.dumps(harness.get("Gateway")) + json.dumps(harness.all("Event"))
+    assert "InvalidCertificateRef" in reported
     key = made.private.decode().splitlines()[1]
     for part in re.findall(".{20}", key):
-        assert part not in said
-    assert "PRIVATE KEY" not in said
+        assert part not in reported
+    assert "PRIVATE KEY" not in reported
 
 
 # -- what is wrong -------------------------------------------------------------------------------
@@ -203,8 +203,8 @@ def test_invalid_certificate_affects_only_its_listener(harness):
     for name in names[1:]:
         until_listener(harness, name, ResolvedRefs=("False", "InvalidCertificateRef"), Programmed=("False", "Invalid"))
     assert certificate_names(harness) == {443: [("good.example.com",)]}
-    told = {one["name"]: one["conditions"] for one in harness.get("Gateway")["status"]["listeners"]}
-    (opaque,) = (c["message"] for c in told["opaque"] if c["type"] == "ResolvedRefs")
+    reported = {one["name"]: one["conditions"] for one in harness.get("Gateway")["status"]["listeners"]}
+    (opaque,) = (c["message"] for c in reported["opaque"] if c["type"] == "ResolvedRefs")
     assert "opaque of the type kubernetes.io/tls does not exist" in opaque, "others are not even read"
     conditions = harness.conditions("Gateway")
     assert (conditions["Accepted"]["status"], conditions["Accepted"]["reason"]) == ("True", "ListenersNotValid")
@@ -214,7 +214,7 @@ def test_a_grant_is_added_and_removed(harness, other):
     certify(harness, "cert", namespace=other)
     harness.gateway(listeners=[https("https", "cert", namespace=other)])
     until_listener(harness, "https", ResolvedRefs=("False", "RefNotPermitted"), Programmed=("False", "Invalid"))
-    assert sealed(harness) == {}
+    assert gateway_secret(harness) == {}
     harness.put(let(other, harness.namespace))
     until_names(harness, {443: [("*",)]})
     until_listener(harness, "https", ResolvedRefs=("True", "ResolvedRefs"))
@@ -232,7 +232,7 @@ def test_certificates_within_quota_are_served_and_fit_the_secret(harness):
     served = [found for (found,) in certificate_names(harness)[443]]
     assert served == [f"{name}.example.com" for name in names[: len(served)]]
     assert 20 < len(served) < 30
-    size = sum(map(len, sealed(harness).values()))
+    size = sum(map(len, gateway_secret(harness).values()))
     assert 900_000 < size < 1 << 20
     until_listener(harness, names[len(served)], ResolvedRefs=("False", "InvalidCertificateRef"))
     until_listener(harness, names[len(served) - 1], ResolvedRefs=("True", "ResolvedRefs"))
@@ -249,7 +249,7 @@ def validated(*names: str, **more: Any) -> Document:
 
 def clients(harness: OperatorHarness) -> bytes | None:
     """Return the authorities for clients of port 443."""
-    data = sealed(harness)
+    data = gateway_secret(harness)
     if "tls.json" not in data:
         return None
     port = msgspec.json.decode(data["tls.json"], type=wire.TlsDocument).ports[0]
@@ -266,7 +266,7 @@ def test_port_is_closed_without_authorities_and_follows_their_changes(harness):
         Accepted=("False", "NoValidCACertificate"),
         Programmed=("False", "Invalid"),
     )
-    assert sealed(harness) == {}
+    assert gateway_secret(harness) == {}
     harness.put(certificates.config_map(harness.namespace, "ca", ROOT))
     harness.wait_for(lambda: clients(harness) == ROOT.own, "the authority")
     until_listener(harness, "https", ResolvedRefs=("True", "ResolvedRefs"), Accepted=("True", "Accepted"))
@@ -296,18 +296,18 @@ def test_authorities_of_another_namespace_need_a_grant(harness, other):
 
 
 @pytest.fixture
-def told() -> dict[str, Any]:
+def reported() -> dict[str, Any]:
     """Have what a pod's chaperone reports; tests change it."""
     return {"sockets": ["https-443=:443", "ghost-reload=127.0.0.1:1969"], "upToDate": True, "generation": "1"}
 
 
 @pytest.fixture
-def chaperone(told: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
+def chaperone(reported: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(json.dumps(told).encode())
+            self.wfile.write(json.dumps(reported).encode())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -315,25 +315,25 @@ def chaperone(told: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
     return Answer
 
 
-def test_programmed_waits_for_pods_to_serve_the_certificates(harness, told, chaperone):
+def test_programmed_waits_for_pods_to_serve_the_certificates(harness, reported, chaperone):
     certify(harness, "cert")
     harness.gateway(listeners=[https("https", "cert")])
     give_address(harness)
     pod = GatewayPod(harness)
     server = ThreadingHTTPServer((pod.address, HEALTH_PORT), chaperone)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    told["vcl"] = content_hash(harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"].encode())
+    reported["vcl"] = content_hash(harness.get("ConfigMap", "gw-vcl")["data"]["main.vcl"].encode())
     try:
         pod.create()
         message = harness.until_condition("Gateway", "gw", "Programmed", "Pending")["message"]
         harness.wait_for(
             lambda: "the newest certificate" in harness.conditions("Gateway")["Programmed"]["message"], message
         )
-        told["tls"] = content_hash(sealed(harness)["tls.json"])
+        reported["tls"] = content_hash(gateway_secret(harness)["tls.json"])
         harness.wait_for(lambda: is_programmed(harness, 1), "programmed")
         certify(harness, "cert", "rotated.example.com")
         harness.wait_for(lambda: not is_programmed(harness, 1), "another certificate")
-        told["tls"] = content_hash(sealed(harness)["tls.json"])
+        reported["tls"] = content_hash(gateway_secret(harness)["tls.json"])
         harness.wait_for(lambda: is_programmed(harness, 1), "programmed again")
     finally:
         harness.delete("Pod", pod.name)
@@ -413,16 +413,18 @@ def test_restart_with_certificates_in_place_writes_nothing(cluster, namespace, t
         operator.stop()
         certify(harness, "cert", "rotated.example.com")
         harness.put(gateway_class(namespace, parameters="missing"))
-        good = sealed(harness)
+        good = gateway_secret(harness)
         operator.start()
-        harness.wait_for(lambda: sealed(harness) != good, "the new certificate, also while the class is at fault")
+        harness.wait_for(
+            lambda: gateway_secret(harness) != good, "the new certificate, also while the class is at fault"
+        )
         harness.put(
             {**gateway_with(harness, https("https", "cert")), "metadata": {"name": "new", "namespace": namespace}}
         )
         harness.until_condition("Gateway", "new", "Accepted", "InvalidParameters")
-        operator.settled()
+        operator.wait_idle()
         assert harness.find("Secret", "new-tls") is None
         harness.put(gateway_class(namespace))
-        harness.wait_for(lambda: sealed(harness, "new"), "the new Gateway's certificates")
+        harness.wait_for(lambda: gateway_secret(harness, "new"), "the new Gateway's certificates")
     finally:
         operator.stop()

@@ -152,8 +152,8 @@ def operator(cluster: Cluster, reviews: Reviews) -> Account:
 
 def install(cluster: Cluster, reviews: Reviews) -> Account:
     """Have everything of deploy/ that is about access."""
-    wanted = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-    chosen = [document for document in shipped() if document["kind"] in wanted]
+    included = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    chosen = [document for document in shipped() if document["kind"] in included]
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(chosen))
     account = Account(SYSTEM, OPERATOR)
     reviews.settle(account, "bind", CLUSTER_ROLES, "", CHAPERONE_ROLE)
@@ -192,8 +192,8 @@ def apply_gateway(cluster: Cluster, operator: Account, namespace: str, backends:
     made = cluster.request("POST", f"/apis/{GATEWAY_API}/v1/namespaces/{namespace}/gateways", gateway)
     shape = GatewayShape(namespace=namespace, name="cafe", uid=made["metadata"]["uid"], class_name="varnish")
     installation = Installation(image="gateway")
-    sealed = {Key("Secret", namespace, "cafe-tls"): secret(shape, Tls())}
-    made_of = {**objects(shape, installation), **sealed, **bindings(shape, (backends,), installation)}
+    tls_secret = {Key("Secret", namespace, "cafe-tls"): secret(shape, Tls())}
+    made_of = {**objects(shape, installation), **tls_secret, **bindings(shape, (backends,), installation)}
     for key, manifest in made_of.items():
         path = RESOURCES[key.kind].path(key.namespace, key.name) + "?fieldManager=varnish-gateway"
         cluster.request("PATCH", path, manifest, content_type="application/apply-patch+yaml", token=token)

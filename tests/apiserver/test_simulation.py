@@ -1,6 +1,6 @@
-"""The simulated API server tells the truth: it answers as the real one does, in all that an operator depends on.
+"""The simulated API server answers as the real one does, in all that an operator depends on.
 
-A story is told to both; what they answer is compared, without what nobody can foresee.
+Both get the same requests; their answers are compared, except for values that vary from run to run.
 """
 
 import random
@@ -65,8 +65,8 @@ class Teller:
         try:
             answer = await request
         except errors.ApiError as refused:
-            told = getattr(refused, "managers", ()), getattr(refused, "fields", ())
-            self.answers.append((type(refused).__name__, refused.status, *told))
+            details = getattr(refused, "managers", ()), getattr(refused, "fields", ())
+            self.answers.append((type(refused).__name__, refused.status, *details))
             return {}
         if answer is None:
             return {}

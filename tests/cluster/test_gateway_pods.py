@@ -66,7 +66,7 @@ async def test_deleted_pod_fails_no_request(harness: ClusterHarness):
             harness.wait_for, lambda: victim not in ready_endpoints(harness, "gateway"), "its endpoint is gone"
         )
         await asyncio.to_thread(harness.wait_for, lambda: harness.get("Pod", victim) is None, "the pod is gone")
-    assert not seen.failures, "it serves until nobody sends it connections any more"
+    assert not seen.failures, "it serves until no more connections arrive"
     assert set(seen.statuses) == {200}
     answers = await asyncio.gather(*waiting)
     assert [status for status, _, _ in answers] == [200] * len(answers)

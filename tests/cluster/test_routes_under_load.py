@@ -1,4 +1,4 @@
-"""Changes of routes and backends while clients ask without pause: nobody sees an error."""
+"""Changes of routes and backends under constant load cause no error."""
 
 import asyncio
 import itertools

@@ -22,8 +22,8 @@ def image(request) -> Image:
     return request.getfixturevalue(request.param)
 
 
-def said(image: Image, place: Path, *arguments: str) -> str:
-    with Container(image, place, arguments) as container:
+def output_of(image: Image, workdir: Path, *arguments: str) -> str:
+    with Container(image, workdir, arguments) as container:
         assert container.wait() == 0, container.output
         return container.output
 
@@ -38,10 +38,10 @@ def test_image_name_matches_the_chart(image):
     assert name in rendered
 
 
-def test_image_label_and_program_state_the_version(image, place):
+def test_image_label_and_program_state_the_version(image, workdir):
     version = (ROOT / ".version").read_text().strip()
     assert image.archive.config["Labels"]["org.opencontainers.image.version"] == version
-    assert version.removeprefix("v") in said(image, place, "vgw", "--version")
+    assert version.removeprefix("v") in output_of(image, workdir, "vgw", "--version")
 
 
 @pytest.mark.parametrize("name", LARGEST)
@@ -102,6 +102,6 @@ def test_libraries_are_stripped(gateway):
         assert ".debug_info" not in listed.stdout, library
 
 
-def test_the_gateway_has_the_versions_that_the_docs_name(gateway, place):
-    assert "varnish-7.7" in said(gateway, place, "varnishd", "-V")
-    assert "version 3.0" in said(gateway, place, "haproxy", "-v")
+def test_the_gateway_has_the_versions_that_the_docs_name(gateway, workdir):
+    assert "varnish-7.7" in output_of(gateway, workdir, "varnishd", "-V")
+    assert "version 3.0" in output_of(gateway, workdir, "haproxy", "-v")

@@ -1,4 +1,4 @@
-"""The gateway's image serves as in a pod: nobody's user, no capabilities, a read-only root."""
+"""The gateway's image serves as in a pod: an unprivileged user, no capabilities, a read-only root."""
 
 import json
 from pathlib import Path
@@ -33,11 +33,11 @@ ENVIRONMENT = {
 class Pod:
     """The volumes of a gateway pod, and its configuration as plain files."""
 
-    def __init__(self, image: Image, place: Path) -> None:
-        self._image, self._place = image, place
-        self._configuration = place / "configuration"
+    def __init__(self, image: Image, workdir: Path) -> None:
+        self._image, self._place = image, workdir
+        self._configuration = workdir / "configuration"
         (self._configuration / "endpoints").mkdir(parents=True)
-        self.volumes = {mount.path: _empty_dir(place / mount.volume) for mount in (pod.WORK, pod.VARNISH, pod.TMP)}
+        self.volumes = {mount.path: _empty_dir(workdir / mount.volume) for mount in (pod.WORK, pod.VARNISH, pod.TMP)}
         self.write("main.vcl", main_vcl())
 
     def write(self, name: str, text: str) -> None:
@@ -87,8 +87,8 @@ def answers(host: str) -> str | None:
 
 
 @pytest.fixture
-def served(gateway, place, tea) -> Pod:
-    pod = Pod(gateway, place)
+def served(gateway, workdir, tea) -> Pod:
+    pod = Pod(gateway, workdir)
     pod.route(tea=tea)
     return pod
 
@@ -107,5 +107,5 @@ def test_gateway_container_serves_and_applies_changes(served, tea, coffee):
 def test_access_log_is_readable_from_another_container(served):
     with served.access_log() as log, served.gateway():
         until(lambda: answers("tea") == "tea", "tea is served")
-        # It looks for varnishd every now and then, and tells of what comes after it was found.
+        # It looks for varnishd periodically, and reports what happens after it found it.
         until(lambda: ask("tea", "/logged").status == 200 and "200 tea/logged" in log.output, "requests are logged")

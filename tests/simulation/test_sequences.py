@@ -106,7 +106,7 @@ async def test_status_being_written_during_gateway_deletion_is_removed():
 
 @in_virtual_time
 async def test_gateway_recreated_in_our_class_gets_its_own_objects():
-    """The objects of another class are not watched: nobody tells us of their end."""
+    """The objects of another class are not watched: no event reports their deletion."""
     store = cluster(gateway_named(G1, OTHERS))
     other = SimulatedOperator(store, class_name=OTHERS)
     await rest(store, other)
@@ -176,7 +176,7 @@ async def test_gateway_leaving_the_class_while_its_kind_was_not_served_is_releas
 
 @in_virtual_time
 async def test_address_is_removed_with_the_service_while_the_class_is_invalid():
-    """And although the operator began after that, so that it knows of no objects that it wants."""
+    """Although the operator started after that, so that it knows of no desired objects."""
     store = cluster(gateway_named(G1))
     operator = SimulatedOperator(store)
     await rest(store, operator)
@@ -211,7 +211,7 @@ async def test_objects_kept_while_the_class_was_invalid_are_deleted_when_it_reco
 
 @in_virtual_time
 async def test_object_deleted_before_its_create_answer_is_recreated():
-    """Nor does a watch tell of it: everything was listed anew in between."""
+    """No watch reports it either: everything was listed again in between."""
     store = cluster()
     operator = SimulatedOperator(store)
     await rest(store, operator)

@@ -1,4 +1,4 @@
-"""Virtual time is time, only that nobody waits for it."""
+"""Virtual time passes like real time, without waiting."""
 
 import asyncio
 import time

@@ -1,8 +1,8 @@
 """Certificates for tests, made when they are needed.
 
 In:   names.
-Out:  authorities and what they issue. The same name gives the same bytes (keys are made of
-      names, Ed25519 signs without chance), so that golden files can tell what comes of them.
+Out:  authorities and what they issue. The same name gives the same bytes (keys derive
+      from names, Ed25519 signatures are deterministic), so that golden files can contain them.
 """
 
 from base64 import b64encode

@@ -14,7 +14,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def working_in(directory: Path) -> set[int]:
-    """Return the processes whose command line names a directory, whoever started them."""
+    """Return the processes whose command line names a directory, no matter which process started them."""
     found = set()
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):  # it ended meanwhile

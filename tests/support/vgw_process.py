@@ -33,23 +33,23 @@ class VgwProcess:
                 self.log.append(record)
                 self._grown.notify_all()
 
-    async def said(self, wanted: Callable[[dict[str, Any]], bool], *, since: int = 0) -> dict[str, Any]:
-        """Return the first record that is wanted, from ``since`` on; wait for it."""
+    async def wait_for_record(self, matches: Callable[[dict[str, Any]], bool], *, since: int = 0) -> dict[str, Any]:
+        """Wait for the first record that matches, from ``since`` on, and return it."""
         try:
             async with asyncio.timeout(SECONDS), self._grown:
-                await self._grown.wait_for(lambda: any(map(wanted, self.log[since:])))
-                return next(filter(wanted, self.log[since:]))
+                await self._grown.wait_for(lambda: any(map(matches, self.log[since:])))
+                return next(filter(matches, self.log[since:]))
         except TimeoutError:
-            said = "\n".join(record["message"] for record in self.log)
-            raise AssertionError(f"the gateway did not say what was expected:\n{said}") from None
+            logged = "\n".join(record["message"] for record in self.log)
+            raise AssertionError(f"the process did not log the expected record:\n{logged}") from None
 
-    async def says(self, text: str) -> None:
-        """Return when it has said this."""
-        await self.said(lambda record: text in record["message"])
+    async def wait_for_message(self, text: str) -> None:
+        """Wait for a record with this text."""
+        await self.wait_for_record(lambda record: text in record["message"])
 
-    async def programmed(self, gateway: str = "", *, since: int = 0) -> None:
-        """Return when a Gateway says that it is Programmed."""
-        await self.said(
+    async def wait_for_programmed(self, gateway: str = "", *, since: int = 0) -> None:
+        """Wait until a Gateway is Programmed."""
+        await self.wait_for_record(
             lambda record: record["message"].startswith(f"Gateway {gateway}") and "Programmed" in record["message"],
             since=since,
         )
@@ -67,7 +67,7 @@ class VgwProcess:
 async def vgw_run(
     *paths: Path, options: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[VgwProcess]:
-    """Run a gateway on these paths; it is stopped, gently, at the end."""
+    """Run ``vgw run`` on these paths; stop it with SIGTERM at the end."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "varnish_gateway", "run", "--log-format", "json", *options, *map(str, paths)),
         stderr=asyncio.subprocess.PIPE,

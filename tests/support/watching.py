@@ -8,13 +8,13 @@ from varnish_gateway.standalone.files.watcher import Watcher
 TIMEOUT = 5.0
 
 
-async def changed(watcher: Watcher, *wanted: Path) -> None:
+async def changed(watcher: Watcher, *expected: Path) -> None:
     """Wait until exactly these files were named, in one set or in several."""
-    missing = {str(path) for path in wanted}
+    missing = {str(path) for path in expected}
     async with asyncio.timeout(TIMEOUT):
         while missing:
             found = await watcher.changed()
-            assert found <= {str(path) for path in wanted}
+            assert found <= {str(path) for path in expected}
             missing -= found
 
 

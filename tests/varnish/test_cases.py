@@ -46,5 +46,5 @@ async def test_http2_streams_of_one_connection_are_routed_independently(harness:
     )
     requests = [Request(method="GET", target="/", host=f"{host}.example.com") for host in hosts * 20]
     answers = await over_http2(harness.port(80), requests)
-    assert [answer.taker for answer in answers] == ["default/a", "default/b", 404] * 20
+    assert [answer.answered_by for answer in answers] == ["default/a", "default/b", 404] * 20
     assert [answer.values("Y-Set") for answer in answers] == [["a"], [], []] * 20

@@ -15,17 +15,17 @@ from support.varnish.dataplane import (
     FREE_PORTS,
     ask,
     endpoints,
-    heard,
     must_serve,
     port_of,
+    published,
     routing,
     running,
     running_with_parts,
-    saying,
     until_answer,
     until_header,
-    until_heard,
+    until_published,
     user_vcl,
+    vcl_with_header,
 )
 from support.waiting import until_async
 from varnish_gateway import errors
@@ -43,7 +43,7 @@ async def plane_and_parts(origins):
         tea = await origins.port("tea")
         await must_serve(
             data_plane,
-            Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", tea), generation="1"),
+            Change(vcl=vcl_with_header("one"), routing=routing("tea"), slices=endpoints("tea", tea), generation="1"),
         )
         yield data_plane, parts
 
@@ -76,18 +76,19 @@ async def test_changed_endpoints_receive_the_traffic(plane, origins):
 
 
 async def test_bursts_become_few_reloads(plane):
-    before = len(heard(plane, events.Reloaded))
+    before = len(published(plane, events.Reloaded))
     outcomes = await asyncio.gather(
         *(plane.apply(Change(slices=endpoints("tea", 10000 + number))) for number in range(50))
     )
     assert all(outcome.serves for outcome in outcomes)
-    assert len(heard(plane, events.Reloaded)) - before <= 2
+    assert len(published(plane, events.Reloaded)) - before <= 2
 
 
 async def test_unchanged_input_causes_no_reload(plane, origins):
     before = [*plane.bus.history]
     await must_serve(
-        plane, Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea")))
+        plane,
+        Change(vcl=vcl_with_header("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea"))),
     )
     assert [*plane.bus.history] == before
 
@@ -101,7 +102,7 @@ async def test_rejected_vcl_keeps_the_last_good_and_reports_the_users_line(plane
     assert "VCC-compiler" not in str(problem)
     assert (await ask(port_of(plane))).header("says") == "one"
     assert (plane.served.ready, plane.served.generation, plane.served.up_to_date) == (True, "1", False)
-    await must_serve(plane, Change(vcl=saying("two"), generation="3"))
+    await must_serve(plane, Change(vcl=vcl_with_header("two"), generation="3"))
     assert (await ask(port_of(plane))).header("says") == "two"
     assert plane.served.generation == "3"
 
@@ -110,7 +111,7 @@ async def test_rejected_vcl_is_compiled_once(plane):
     bad = Change(vcl=user_vcl("nonsense"))
     await plane.apply(bad)
     await plane.apply(bad)
-    assert len(heard(plane, events.VclFailed)) == 1
+    assert len(published(plane, events.VclFailed)) == 1
 
 
 async def test_vcl_with_killed_compiler_is_retried_and_reported_once(monkeypatch):
@@ -118,15 +119,15 @@ async def test_vcl_with_killed_compiler_is_retried_and_reported_once(monkeypatch
     async with running() as plane:
         flag, attempts = plane.settings.work_dir / "flag", plane.settings.work_dir / "attempts"
         compiler = f"[ -e {flag} ] && echo >>{attempts} && kill -9 $$; exec gcc -O0 -fpic -shared -w -o %o %s"
-        change = Change(vcl=saying("one"), routing=routing("tea"), extra_args=("-p", f"cc_command={compiler}"))
+        change = Change(vcl=vcl_with_header("one"), routing=routing("tea"), extra_args=("-p", f"cc_command={compiler}"))
         await must_serve(plane, change)
         flag.touch()
         attempts.touch()
         attempts.chmod(0o666)  # the compiler is another user
-        (problem,) = (await plane.apply(Change(vcl=saying("two")))).problems
+        (problem,) = (await plane.apply(Change(vcl=vcl_with_header("two")))).problems
         assert isinstance(problem, errors.VclRejected)
         await until_async(lambda: attempts.stat().st_size > 2, "it was tried again twice")
-        assert len(heard(plane, events.VclFailed)) == 1
+        assert len(published(plane, events.VclFailed)) == 1
         flag.unlink()
         await until_header(port_of(plane), "says", "two")
 
@@ -137,12 +138,12 @@ async def test_vcl_that_fails_in_vcl_init_is_reported_once(plane, parts):
     assert "not now" in first
     parts.vcl.release()
     assert str((await plane.apply(failing)).problems[0]) == first
-    assert len(heard(plane, events.VclFailed)) == 1
+    assert len(published(plane, events.VclFailed)) == 1
 
 
 async def test_unused_vcls_are_discarded(plane):
     for number in range(KEPT_VCLS + 3):
-        await must_serve(plane, Change(vcl=saying(f"number {number}")))
+        await must_serve(plane, Change(vcl=vcl_with_header(f"number {number}")))
     ours = [entry for entry in await plane.admin.vcl_list() if entry.status != "discarded"]
     assert len(ours) <= KEPT_VCLS + 1
     directory = plane.settings.work_dir / "vcl"
@@ -156,16 +157,16 @@ async def test_rejected_ghost_configuration_keeps_the_last_good(plane):
     assert (await ask(port_of(plane))).status == 200
     worker = (await plane.admin.pid()).worker
     os.kill(worker, signal.SIGKILL)
-    await until_heard(plane, events.ChildBack)
+    await until_published(plane, events.ChildBack)
     await until_answer(port_of(plane), 200)
     await must_serve(plane, Change(routing=routing("tea", "coffee")))
     assert (await ask(port_of(plane), "coffee")).status == 503
 
 
 async def test_killed_worker_restarts_with_the_served_configuration(plane):
-    await must_serve(plane, Change(vcl=saying("two"), routing=routing("tea", "coffee")))
+    await must_serve(plane, Change(vcl=vcl_with_header("two"), routing=routing("tea", "coffee")))
     os.kill((await plane.admin.pid()).worker, signal.SIGKILL)
-    await until_heard(plane, events.ChildDied)
+    await until_published(plane, events.ChildDied)
     await until_answer(port_of(plane), 200)
     assert (await ask(port_of(plane))).header("says") == "two"
     assert (await ask(port_of(plane), "coffee")).status == 503
@@ -175,15 +176,15 @@ async def test_killed_worker_restarts_with_the_served_configuration(plane):
 async def test_worker_panic_is_recorded(plane):
     with pytest.raises(errors.AdminError):
         await plane.admin.call("debug.panic.worker")
-    await until_heard(plane, events.ChildDied)
-    (death,) = heard(plane, events.ChildDied)
+    await until_published(plane, events.ChildDied)
+    (death,) = published(plane, events.ChildDied)
     assert "You asked for it" in death.panic
     await until_answer(port_of(plane), 200)
 
 
 async def test_stopped_worker_is_restarted(plane):
     await plane.admin.stop()
-    await until_heard(plane, events.ChildBack)
+    await until_published(plane, events.ChildBack)
     assert (await ask(port_of(plane))).status == 200
 
 
@@ -196,7 +197,7 @@ async def test_stopped_worker_restarts_with_configuration_changed_meanwhile(plan
 @pytest.mark.parametrize(
     "bad",
     [
-        {"vcl": saying("one"), "routing": {0: b'{"version": 2, "listeners": [{"name": 1}]}'}},
+        {"vcl": vcl_with_header("one"), "routing": {0: b'{"version": 2, "listeners": [{"name": 1}]}'}},
         {"vcl": user_vcl('sub vcl_init { return (fail("no")); }')},
     ],
     ids=["configuration", "vcl"],
@@ -206,7 +207,7 @@ async def test_failed_first_worker_start_does_not_block_the_next_change(bad):
         outcome = await plane.apply(Change(**bad))
         assert [type(problem) for problem in outcome.problems] == [errors.ChildExited]
         assert plane.in_force is None
-        await must_serve(plane, Change(vcl=saying("two"), routing=routing("tea")))
+        await must_serve(plane, Change(vcl=vcl_with_header("two"), routing=routing("tea")))
         assert (await ask(port_of(plane))).header("says") == "two"
 
 
@@ -215,12 +216,14 @@ async def test_killed_manager_restarts_with_the_last_good_configuration(origins)
     async with running(f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{port},http") as plane:
         await must_serve(
             plane,
-            Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea"))),
+            Change(
+                vcl=vcl_with_header("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea"))
+            ),
         )
         await plane.apply(Change(vcl=user_vcl("nonsense")))
         before = plane.supervisor.pid
         os.kill(before, signal.SIGKILL)
-        await until_heard(plane, events.VarnishdExited)
+        await until_published(plane, events.VarnishdExited)
         await until_answer(port, 200)
         assert plane.supervisor.pid != before
         assert (await ask(port)).header("says") == "one"
@@ -232,11 +235,13 @@ async def test_listener_change_restarts_varnishd_once_and_announces_it(origins):
     async with running(old) as plane:
         await must_serve(
             plane,
-            Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea"))),
+            Change(
+                vcl=vcl_with_header("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea"))
+            ),
         )
         await must_serve(plane, Change(sockets=parse_listen(f"{old};http-2=127.0.0.1:{second},http")))
         assert [(await ask(port)).status for port in (first, second)] == [200, 200]
-        assert len(heard(plane, events.Restarting)) == 1
+        assert len(published(plane, events.Restarting)) == 1
 
 
 async def test_listener_on_an_occupied_port_keeps_serving_and_is_retried(plane):
@@ -245,23 +250,23 @@ async def test_listener_on_an_occupied_port_keeps_serving_and_is_retried(plane):
         taken.listen()
         port = taken.getsockname()[1]
         before = plane.supervisor.pid
-        wanted = parse_listen(f"{FREE_PORTS};http-2=127.0.0.1:{port},http")
-        outcome = await plane.apply(Change(sockets=wanted))
+        desired = parse_listen(f"{FREE_PORTS};http-2=127.0.0.1:{port},http")
+        outcome = await plane.apply(Change(sockets=desired))
         assert f"socket http-2 on 127.0.0.1:{port}: Address already in use" in str(outcome.problems[0])
         assert plane.supervisor.pid == before
-        assert not (await plane.apply(Change(vcl=saying("two")))).serves
+        assert not (await plane.apply(Change(vcl=vcl_with_header("two")))).serves
         assert (await ask(port_of(plane))).header("says") == "two"
     await until_async(lambda: plane.served.up_to_date, "everything is in force")
     await until_answer(port, 200)
 
 
 async def test_sockets_rejected_by_varnishd_restore_the_previous_ones(plane):
-    wanted = parse_listen(f"{FREE_PORTS};http-2=127.0.0.1:0,nonsense")
-    outcome = await plane.apply(Change(sockets=wanted))
+    desired = parse_listen(f"{FREE_PORTS};http-2=127.0.0.1:0,nonsense")
+    outcome = await plane.apply(Change(sockets=desired))
     assert not outcome.serves
     assert (await ask(port_of(plane))).header("says") == "one"
     pid = plane.supervisor.pid
-    await plane.apply(Change(vcl=saying("two")))
+    await plane.apply(Change(vcl=vcl_with_header("two")))
     assert plane.supervisor.pid == pid
 
 
@@ -314,7 +319,7 @@ async def test_arguments_that_fail_at_launch_restore_the_previous_ones(plane, mo
 async def test_killed_manager_restarts_with_accepted_not_rejected_arguments(plane):
     await plane.apply(Change(extra_args=("-p", "nosuch=1")))
     os.kill(plane.supervisor.pid, signal.SIGKILL)
-    await until_heard(plane, events.VarnishdExited)
+    await until_published(plane, events.VarnishdExited)
     await until_async(lambda: plane.served.ready, "it is ready")
     assert (await ask(port_of(plane))).header("says") == "one"
     assert "nosuch" in plane.served.problems[0]
@@ -332,7 +337,7 @@ async def test_killed_manager_is_restarted_though_a_fault_follows_its_launch(pla
     monkeypatch.setattr(supervisor, "rejection", rejection)
     os.kill(plane.supervisor.pid, signal.SIGKILL)
     parts.desired.update(Change(extra_args=("-p", "nosuch=1")))  # before the supervisor notices the death
-    await until_heard(plane, events.VarnishdExited)
+    await until_published(plane, events.VarnishdExited)
     await until_async(lambda: not faults and plane.served.ready, "it is ready")
     assert (await ask(port_of(plane))).header("says") == "one"
 
@@ -372,12 +377,14 @@ async def test_stop_waits_for_open_connections(origins):
     async with running() as plane:
         await must_serve(
             plane,
-            Change(vcl=saying("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea"))),
+            Change(
+                vcl=vcl_with_header("one"), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea"))
+            ),
         )
         _, writer = await asyncio.open_connection("127.0.0.1", port_of(plane))
         writer.write(b"GET / HTTP/1.1\r\nHost: tea\r\n\r\n")
         stopping = asyncio.create_task(plane.stop(drain_seconds=5))
-        await until_heard(plane, events.Draining)
+        await until_published(plane, events.Draining)
         assert plane.served.reason == "draining"
         assert (await ask(port_of(plane))).status == 200
         writer.close()

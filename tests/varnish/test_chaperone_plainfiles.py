@@ -79,16 +79,16 @@ class Chaperone:
     async def until_ready(self, status: int = 200) -> dict[str, object]:
         """Wait for this answer to /ready; return what it says."""
 
-        async def said() -> dict[str, object] | None:
+        async def reported() -> dict[str, object] | None:
             answer = await self.get("/ready")
             return answer.json if answer.status == status else None
 
-        return await until_async(said, f"/ready is {status}")
+        return await until_async(reported, f"/ready is {status}")
 
 
 @pytest.fixture
-async def chaperone(place):
-    chaperone = Chaperone(place)
+async def chaperone(workdir):
+    chaperone = Chaperone(workdir)
     chaperone.write("main.vcl", main_vcl())
     yield chaperone
     if chaperone.process.returncode is None:

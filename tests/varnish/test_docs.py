@@ -105,8 +105,8 @@ def test_host_case_and_port_are_part_of_the_cache_key(ghost, tea):
 def test_cache_hit_has_two_numbers_in_x_varnish(ghost, tea):
     use(ghost, tea, CHECKS, snippet("obj.hits"))
     answers = [ghost.get("/tea"), ghost.get("/tea")]
-    told = [(len(answer.header("x-varnish").split()), answer.header("x-cache")) for answer in answers]
-    assert told == [(1, "miss"), (2, "hit")]
+    reported = [(len(answer.header("x-varnish").split()), answer.header("x-cache")) for answer in answers]
+    assert reported == [(1, "miss"), (2, "hit")]
 
 
 @pytest.mark.parametrize(

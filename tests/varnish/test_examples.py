@@ -66,7 +66,7 @@ async def test_example_does_what_its_readme_shows(name, tmp_path):
     async with contextlib.AsyncExitStack() as stack:
         await demo.serve_origins(stack, demo.origins_of(directory))
         gateway = await stack.enter_async_context(vgw_run(directory))
-        await gateway.programmed()
+        await gateway.wait_for_programmed()
         for command, expected in commands:
             silent = command.replace("curl ", "curl -s ", 1)
             assert await printed_by(silent) == expected, command
@@ -78,7 +78,7 @@ async def test_canary_splits_by_weight(tmp_path):
     async with contextlib.AsyncExitStack() as stack:
         await demo.serve_origins(stack, demo.origins_of(directory))
         gateway = await stack.enter_async_context(vgw_run(directory))
-        await gateway.programmed()
+        await gateway.wait_for_programmed()
         # One curl, many requests: the range in braces makes them.
         output = await printed_by(f"curl -s -H 'Host: shop.example.com' 'localhost:{port}/[1-1000]'")
     answers = re.findall(r"^shop-v(\d):", output, re.MULTILINE)

@@ -14,7 +14,7 @@ from loopback import free_port
 from support import manifests
 from support.directories import replace
 from support.http.client import ask
-from support.http.load import Taker, under_load
+from support.http.load import Answerer, under_load
 from support.manifests import USER_VCL_CLASS, service, user_vcl
 from support.processes import children, program, working_in
 from support.vgw_process import VgwProcess, vgw_run
@@ -24,16 +24,16 @@ HOST = "cafe.example.com"
 
 
 @pytest.fixture
-def conf(place) -> Path:
+def conf(workdir) -> Path:
     """Make the directory that gateways of ``run`` read."""
-    conf = place / "conf"
+    conf = workdir / "conf"
     conf.mkdir()
     return conf
 
 
 @pytest.fixture
-async def run(conf, place) -> AsyncIterator[Callable[..., Awaitable[VgwProcess]]]:
-    work = place / "work"
+async def run(conf, workdir) -> AsyncIterator[Callable[..., Awaitable[VgwProcess]]]:
+    work = workdir / "work"
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(*options: str) -> VgwProcess:
@@ -67,11 +67,11 @@ def other_gateway(*ports: int) -> str:
     return f"{manifests.gateway('other', *ports)}---\n{manifests.route('other', 'other', HOST, coffee=1)}"
 
 
-async def serves(port: int, taker: Taker, what: str) -> None:
+async def serves(port: int, answered_by: Answerer, what: str) -> None:
     """Wait for answers of an origin, or with a status; 0 is no answer."""
 
     async def serves_now() -> bool:
-        return (await ask(port, HOST)).taker == taker
+        return (await ask(port, HOST)).answered_by == answered_by
 
     await until_async(serves_now, what)
 
@@ -116,10 +116,10 @@ async def test_invalid_file_keeps_the_last_good_until_corrected(run, cafe, conf)
 
     (conf / "route.yaml").write_text(route("coffee").replace("backendRefs", "backendRef"))
     what = 'spec.rules[0].backendRef: unknown field; did you mean "backendRefs"?'
-    await vgw_run.says(f"{conf}/route.yaml:7: HTTPRoute default/cafe (document 1): {what}")
+    await vgw_run.wait_for_message(f"{conf}/route.yaml:7: HTTPRoute default/cafe (document 1): {what}")
     (conf / "gateway.yaml").write_text("spec: [\n")
-    await vgw_run.says(f"{conf}/gateway.yaml:1: ")
-    assert (await ask(cafe, HOST)).taker == "tea"
+    await vgw_run.wait_for_message(f"{conf}/gateway.yaml:1: ")
+    assert (await ask(cafe, HOST)).answered_by == "tea"
 
     (conf / "route.yaml").write_text(route("coffee"))
     await serves(cafe, "coffee", "the correction")
@@ -128,7 +128,7 @@ async def test_invalid_file_keeps_the_last_good_until_corrected(run, cafe, conf)
 async def test_start_with_invalid_files_serves_after_correction(run, cafe, conf):
     (conf / "gateway.yaml").write_text(gateway(cafe).replace("protocol", "protocoll"))
     vgw_run = await run()
-    await vgw_run.says("found no Gateway to serve")
+    await vgw_run.wait_for_message("found no Gateway to serve")
     assert vgw_run.process.returncode is None
     (conf / "gateway.yaml").write_text(gateway(cafe))
     await serves(cafe, "tea", "the correction")
@@ -144,10 +144,10 @@ async def test_listener_change_restarts_only_that_gateways_varnishd(run, cafe, c
     async with under_load(other, {HOST: frozenset({"coffee"})}) as load:
         replace(conf / "gateway.yaml", gateway(cafe, added))
         await serves(added, "tea", "the new listener")
-        assert (await ask(cafe, HOST)).taker == "tea"
+        assert (await ask(cafe, HOST)).answered_by == "tea"
     assert (load.wrong, load.failed) == ([], [])
     assert load.answered
-    await vgw_run.says("restarting varnishd: the listeners changed")
+    await vgw_run.wait_for_message("restarting varnishd: the listeners changed")
 
 
 async def test_added_and_removed_gateways_start_and_stop(run, cafe, conf):
@@ -161,16 +161,16 @@ async def test_added_and_removed_gateways_start_and_stop(run, cafe, conf):
     (conf / "other.yaml").unlink()
     await until_async(lambda: managers(vgw_run) == [first], "its end")
     assert (await ask(other, HOST)).status == 0
-    assert (await ask(cafe, HOST)).taker == "tea"
+    assert (await ask(cafe, HOST)).answered_by == "tea"
 
 
 async def test_recreated_gateway_serves_again(run, cafe, conf):
     vgw_run = await run()
-    await vgw_run.programmed()
+    await vgw_run.wait_for_programmed()
     (conf / "gateway.yaml").unlink()
-    await vgw_run.says("was deleted")
+    await vgw_run.wait_for_message("was deleted")
     (conf / "gateway.yaml").write_text(gateway(cafe))
-    await vgw_run.says("stopped")
+    await vgw_run.wait_for_message("stopped")
     await serves(cafe, "tea", "another one in its place")
 
 
@@ -183,23 +183,23 @@ async def test_port_moved_between_gateways_is_served_by_the_new_one(run, cafe, c
     replace(conf / "gateway.yaml", gateway(free_port()))
     replace(conf / "other.yaml", other_gateway(other, cafe))
     await serves(cafe, "coffee", "the port at its new owner")
-    assert (await ask(other, HOST)).taker == "coffee"
+    assert (await ask(other, HOST)).answered_by == "coffee"
 
 
 async def test_colliding_ports_set_a_condition(run, cafe, conf):
     (conf / "other.yaml").write_text(other_gateway(cafe))
     vgw_run = await run()
     await serves(cafe, "tea", "the first Gateway")
-    await vgw_run.says("PortUnavailable")
+    await vgw_run.wait_for_message("PortUnavailable")
 
 
 async def test_port_occupied_by_another_process_is_retried(run, cafe):
-    with socket.socket() as somebody:
-        somebody.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        somebody.bind(("0.0.0.0", cafe))
-        somebody.listen()
+    with socket.socket() as occupant:
+        occupant.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        occupant.bind(("0.0.0.0", cafe))
+        occupant.listen()
         vgw_run = await run()
-        await vgw_run.says("Gateway default/cafe: not Programmed")
+        await vgw_run.wait_for_message("Gateway default/cafe: not Programmed")
     await serves(cafe, "tea", "the port, once it is free")
 
 
@@ -209,9 +209,9 @@ async def test_health_page_lists_serving_gateways(run, conf):
     vgw_run = await run("--health-addr", f"127.0.0.1:{health}")
     await status_is(health, "/health", 200, "the process lives")
     await status_is(health, "/ready", 200, "the Gateway serves")
-    await vgw_run.programmed()
-    told = (await ask(health, HOST, "/ready")).json
-    assert told["gateways"]["default/cafe"]["upToDate"]
+    await vgw_run.wait_for_programmed()
+    reported = (await ask(health, HOST, "/ready")).json
+    assert reported["gateways"]["default/cafe"]["upToDate"]
     (conf / "gateway.yaml").unlink()
     await status_is(health, "/ready", 503, "without a Gateway nothing serves")
 
@@ -222,23 +222,23 @@ async def test_edited_user_vcl_is_loaded_and_invalid_vcl_keeps_the_last_good(run
     vgw_run = await run()
     await serves(cafe, 418, "user VCL")
     (conf / "vcl.yaml").write_text(user_vcl("sub vcl_recv {", "  return (nonsense);", "}"))
-    await vgw_run.says("Line 2")  # the user's own line
+    await vgw_run.wait_for_message("Line 2")  # the user's own line
     assert (await ask(cafe, HOST)).status == 418
     (conf / "vcl.yaml").write_text(user_vcl("sub vcl_recv {", "  return (synth(419));", "}"))
     await serves(cafe, 419, "the correction")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_termination_signal_leaves_no_process_or_file(run, cafe, place, number):
+async def test_termination_signal_leaves_no_process_or_file(run, cafe, workdir, number):
     vgw_run = await run()
     await serves(cafe, "tea", "the first answer")
-    assert len(working_in(place / "work")) > 1
+    assert len(working_in(workdir / "work")) > 1
     assert await vgw_run.stop(number) == 0
-    assert not working_in(place / "work")
+    assert not working_in(workdir / "work")
 
 
-async def test_temporary_work_dir_is_removed_at_exit(conf, cafe, place):
-    temporary = place / "tmp"
+async def test_temporary_work_dir_is_removed_at_exit(conf, cafe, workdir):
+    temporary = workdir / "tmp"
     temporary.mkdir(mode=0o755)
     async with vgw_run(conf, environment={"TMPDIR": str(temporary)}) as gateway:
         await serves(cafe, "tea", "the first answer")
@@ -247,8 +247,8 @@ async def test_temporary_work_dir_is_removed_at_exit(conf, cafe, place):
     assert not list(temporary.iterdir())
 
 
-def test_missing_path_fails_at_once_with_a_message(place):
-    command = [sys.executable, "-m", "varnish_gateway", "run", str(place / "nowhere")]
+def test_missing_path_fails_at_once_with_a_message(workdir):
+    command = [sys.executable, "-m", "varnish_gateway", "run", str(workdir / "nowhere")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == f"vgw: {place}/nowhere: no such file or directory\n"
+    assert done.stderr == f"vgw: {workdir}/nowhere: no such file or directory\n"

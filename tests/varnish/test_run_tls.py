@@ -55,37 +55,37 @@ async def until_certificate(port, one):
     await until_async(served, "the certificate serves")
 
 
-async def test_edited_secret_changes_the_served_certificate(place, origins):
+async def test_edited_secret_changes_the_served_certificate(workdir, origins):
     http, https = free_port(), free_port()
     first, second = pair("tea.example.com"), pair("tea.example.com", 1)
-    (place / "gateway.yaml").write_text(https_gateway(http, https))
-    (place / "routes.yaml").write_text(
+    (workdir / "gateway.yaml").write_text(https_gateway(http, https))
+    (workdir / "routes.yaml").write_text(
         "---\n".join([route("tea", "cafe", "tea.example.com", tea=1), service("tea", await origins.port("tea"))])
     )
-    (place / "secret.yaml").write_text(secret(first))
-    async with vgw_run(place) as gateway:
-        await gateway.programmed()
+    (workdir / "secret.yaml").write_text(secret(first))
+    async with vgw_run(workdir) as gateway:
+        await gateway.wait_for_programmed()
         where = secure(https, "tea.example.com")
         assert (await http_client.ask(where, "tea.example.com")).origin == "tea"
         assert await certificate_of(https, "tea.example.com") == first.der
 
-        replace(place / "secret.yaml", secret(second))
+        replace(workdir / "secret.yaml", secret(second))
         await until_certificate(https, second)
         # A key that does not fit: the condition names it, and plain listeners go on.
         since = len(gateway.log)
-        replace(place / "secret.yaml", secret(Pair(first.certificate, second.key)))
-        await gateway.said(lambda record: "InvalidCertificateRef" in record["message"], since=since)
+        replace(workdir / "secret.yaml", secret(Pair(first.certificate, second.key)))
+        await gateway.wait_for_record(lambda record: "InvalidCertificateRef" in record["message"], since=since)
         assert (await http_client.ask(http, "tea.example.com")).origin == "tea"
-        replace(place / "secret.yaml", secret(first))
+        replace(workdir / "secret.yaml", secret(first))
         await until_certificate(https, first)
-    told = str(gateway.log)
-    assert "PRIVATE" not in told
-    assert first.key.decode().splitlines()[1] not in told
+    logged = str(gateway.log)
+    assert "PRIVATE" not in logged
+    assert first.key.decode().splitlines()[1] not in logged
 
 
-async def test_translate_output_contains_no_private_key(place):
-    (place / "all.yaml").write_text("---\n".join([https_gateway(80, 443), secret(pair("tea.example.com"))]))
-    shown = await _translate(place)
+async def test_translate_output_contains_no_private_key(workdir):
+    (workdir / "all.yaml").write_text("---\n".join([https_gateway(80, 443), secret(pair("tea.example.com"))]))
+    shown = await _translate(workdir)
     assert "- port: 443" in shown
     assert "PRIVATE" not in shown
 
@@ -94,5 +94,5 @@ async def _translate(path: Path) -> str:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "varnish_gateway", "translate", str(path)), stdout=asyncio.subprocess.PIPE
     )
-    said, _ = await process.communicate()
-    return said.decode()
+    output, _ = await process.communicate()
+    return output.decode()

@@ -18,7 +18,7 @@ from loopback import free_port
 from support import manifests
 from support.directories import replace
 from support.http.client import Connection
-from support.http.load import Load, Taker, under_load
+from support.http.load import Answerer, Load, under_load
 from support.http.origins import Origins
 from support.manifests import USER_VCL_CLASS, service, user_vcl
 from support.processes import children, kilobytes, program
@@ -97,14 +97,14 @@ class Editor:
             while (await self._connection.ask("r0.example.com")).header("x-edit") != str(turn):
                 pass
 
-    async def change(self, name: str, new: set[Taker], write) -> None:
+    async def change(self, name: str, new: set[Answerer], write) -> None:
         host = f"{name}.example.com"
         old = self.load.allowed[host]
         self.load.allow(host, *old, *new)
         write()
         if fresh := new - old:
             async with asyncio.timeout(20):
-                while (await self._connection.ask(host)).taker not in fresh:
+                while (await self._connection.ask(host)).answered_by not in fresh:
                     pass
             self.load.allow(host, *new)
 
@@ -157,15 +157,15 @@ async def soaked(tmp_path: Path) -> AsyncIterator[tuple[VgwProcess, Load, Editor
         gateway = await stack.enter_async_context(
             vgw_run(files.directory, options=("--work-dir", str(tmp_path / "work")))
         )
-        await gateway.programmed()
+        await gateway.wait_for_programmed()
         load = await stack.enter_async_context(under_load(port, allowed))
         editor = Editor(files, load, ports)
         stack.push_async_callback(editor.close)
         yield gateway, load, editor
 
 
-async def _soak(place: Path, edits: int) -> None:
-    async with soaked(place) as (gateway, load, editor):
+async def _soak(workdir: Path, edits: int) -> None:
+    async with soaked(workdir) as (gateway, load, editor):
         warm = max(20, edits // 5)
         for _ in range(warm):
             await editor.edit()
@@ -177,21 +177,21 @@ async def _soak(place: Path, edits: int) -> None:
         assert load.failed == []
         assert load.answered > edits
         assert varnishd(gateway) == (manager, child), "nothing restarted"
-        assert loaded_vcls(place / "work") <= 12
+        assert loaded_vcls(workdir / "work") <= 12
         for pid, held in before.items():
             assert megabytes(pid) <= held * 1.1 + 8, "memory grew"
     print(f"{edits} edits, {load.answered} requests")
 
 
 @pytest.mark.timeout(300)
-async def test_edits_under_load_lose_and_misroute_no_request(place):
-    await _soak(place, SHORT)
+async def test_edits_under_load_lose_and_misroute_no_request(workdir):
+    await _soak(workdir, SHORT)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-async def test_thousand_edits_under_load_lose_and_misroute_no_request(place):
-    await _soak(place, WHOLE)
+async def test_thousand_edits_under_load_lose_and_misroute_no_request(workdir):
+    await _soak(workdir, WHOLE)
 
 
 def _replaced(gateway: VgwProcess, before: tuple[int, int]) -> bool:
@@ -203,12 +203,12 @@ def _replaced(gateway: VgwProcess, before: tuple[int, int]) -> bool:
 
 async def _serves(connection: Connection) -> bool:
     with contextlib.suppress(OSError, EOFError):
-        return (await connection.ask("r0.example.com")).taker == "red"
+        return (await connection.ask("r0.example.com")).answered_by == "red"
     return False
 
 
-async def _crash(place: Path, *, kill_manager: bool, within: float) -> None:
-    async with soaked(place) as (gateway, load, editor):
+async def _crash(workdir: Path, *, kill_manager: bool, within: float) -> None:
+    async with soaked(workdir) as (gateway, load, editor):
         await editor.edit()
         connection = Connection(load.port)
         manager, child = varnishd(gateway)
@@ -230,20 +230,20 @@ async def _crash(place: Path, *, kill_manager: bool, within: float) -> None:
         assert load.answered > answered
 
 
-async def test_killed_child_process_serves_again_without_help(place):
-    await _crash(place, kill_manager=False, within=2)
+async def test_killed_child_process_serves_again_without_help(workdir):
+    await _crash(workdir, kill_manager=False, within=2)
 
 
-async def test_killed_varnishd_is_restarted(place):
-    await _crash(place, kill_manager=True, within=10)
+async def test_killed_varnishd_is_restarted(workdir):
+    await _crash(workdir, kill_manager=True, within=10)
 
 
-async def test_endpoint_refusing_connections_fails_no_request(place):
-    async with soaked(place) as (_, load, editor):
+async def test_endpoint_refusing_connections_fails_no_request(workdir):
+    async with soaked(workdir) as (_, load, editor):
         text = service("pool", editor.ports["p1"], free_port(), free_port())
         await editor.change("pool", {"p1"}, lambda: editor.files.write("service-pool", text))
         connection = Connection(load.port)
-        answers = {(await connection.ask("pool.example.com")).taker for _ in range(500)}
+        answers = {(await connection.ask("pool.example.com")).answered_by for _ in range(500)}
         await connection.close()
         assert answers == {"p1"}
         assert load.wrong == []

@@ -11,7 +11,7 @@ import pytest
 from loopback import free_port
 from support.http import client as http_client
 from support.http.load import under_load
-from support.varnish.dataplane import ask, heard, must_serve, port_of, until_heard
+from support.varnish.dataplane import ask, must_serve, port_of, published, until_published
 from support.varnish.tls import Pair, both, certificate_of, finish, https, make_pair, pair, secure, tls
 from varnish_gateway import errors
 from varnish_gateway.dataplane.change import Change
@@ -28,7 +28,7 @@ async def serving(origins):
 
 
 class Handshakes:
-    """Connects anew, again and again, as clients do who come for the first time."""
+    """Opens one new connection after the other, as first-time clients do."""
 
     def __init__(self, port: int, name: str = "tea") -> None:
         self._where = secure(port, name)
@@ -57,7 +57,7 @@ class Handshakes:
 
 @contextlib.asynccontextmanager
 async def attended(port):
-    """Clients that stay and clients that come anew; whoever fails, fails the test."""
+    """Clients that keep their connections and clients that open new ones; a failure of one fails the test."""
     newcomers = Handshakes(port)
     task = asyncio.create_task(newcomers.forever())
     try:
@@ -79,8 +79,8 @@ async def test_200_certificate_rotations_under_load_fail_no_request(serving):
             await asyncio.sleep(0)
     assert await certificate_of(port, "tea") == pairs[0].der
     assert {one.der for one in pairs} == set(newcomers.seen)
-    assert sum(event.replaced for event in heard(plane, events.CertificatesChanged)) > 100
-    assert not heard(plane, events.HaproxyReloaded)
+    assert sum(event.replaced for event in published(plane, events.CertificatesChanged)) > 100
+    assert not published(plane, events.HaproxyReloaded)
 
 
 async def test_added_and_removed_certificates_need_no_reload(serving):
@@ -94,15 +94,15 @@ async def test_added_and_removed_certificates_need_no_reload(serving):
     assert await certificate_of(port, "nobody") == coffee.der
     assert await certificate_of(port, "milk") == tea.der
     assert await certificate_of(port, "a.example.com") == coffee.der
-    assert not heard(plane, events.HaproxyReloaded)
+    assert not published(plane, events.HaproxyReloaded)
     await restarts_the_same(plane, port, {"coffee": coffee, "milk": tea, "a.example.com": coffee})
 
 
-async def restarts_the_same(plane, port, wanted):
-    """Start HAProxy anew: what is on disk is what serves."""
+async def restarts_the_same(plane, port, expected):
+    """Restart HAProxy: it serves what is on disk."""
     os.kill(plane.terminator.pid, signal.SIGKILL)
-    await until_heard(plane, events.HaproxyBack)
-    for name, one in wanted.items():
+    await until_published(plane, events.HaproxyBack)
+    for name, one in expected.items():
         assert await certificate_of(port, name) == one.der
 
 
@@ -115,7 +115,7 @@ async def test_port_and_authority_changes_reload_without_failed_requests(origins
                 more = tls(other, (pair("tea", number % 2), ["tea"]), clients=f"authority {number % 2}")
                 await must_serve(plane, Change(tls=both(plain, more)))
                 await must_serve(plane, Change(tls=plain))
-        assert len(heard(plane, events.HaproxyReloaded)) == 20
+        assert len(published(plane, events.HaproxyReloaded)) == 20
         with pytest.raises(ConnectionRefusedError):
             await certificate_of(other, "tea")
 
@@ -147,7 +147,7 @@ async def test_unusable_certificate_keeps_the_last_good(serving, content, reason
     assert await certificate_of(port, "tea") == pair("tea").der
     assert await certificate_of(port, None) == pair("tea").der
     assert await certificate_of(port, "coffee") == coffee.der
-    assert len(heard(plane, events.TlsFailed)) == 1
+    assert len(published(plane, events.TlsFailed)) == 1
 
     await must_serve(plane, Change(tls=tls(port, (pair("tea", 2), ["tea"]), (coffee, ["coffee"]))))
     assert await certificate_of(port, "tea") == pair("tea", 2).der
@@ -175,7 +175,7 @@ async def test_text_outside_pem_blocks_is_not_served(serving):
     hostile = Pair(one.certificate + b"\n\nshutdown frontend https-%d\n\n" % port, b"text\n\n\n" + one.key)
     await must_serve(plane, Change(tls=tls(port, (hostile, ["tea"]))))
     assert await certificate_of(port, "tea") == one.der
-    assert not heard(plane, events.HaproxyReloaded), "it came by the admin socket"
+    assert not published(plane, events.HaproxyReloaded), "it came by the admin socket"
 
 
 @pytest.mark.parametrize("name", ["tea coffee", "tea\ncoffee", "[verify", "!tea", ""])
@@ -191,7 +191,7 @@ async def test_expired_certificate_is_served_with_a_warning(serving):
     expired = make_pair("tea", days=-1)
     await must_serve(plane, Change(tls=tls(port, (expired, ["tea"]))))
     assert await certificate_of(port, "tea") == expired.der
-    assert [(event.names, event.port) for event in heard(plane, events.CertificateExpired)] == [("tea", port)]
+    assert [(event.names, event.port) for event in published(plane, events.CertificateExpired)] == [("tea", port)]
 
 
 async def test_chain_too_long_for_the_admin_socket_is_reloaded(serving):
@@ -201,7 +201,7 @@ async def test_chain_too_long_for_the_admin_socket_is_reloaded(serving):
     assert len(chain) > 40960
     await must_serve(plane, Change(tls=tls(port, (chain, ["tea"]))))
     assert await certificate_of(port, "tea") == one.der
-    assert len(heard(plane, events.HaproxyReloaded)) == 1
+    assert len(published(plane, events.HaproxyReloaded)) == 1
 
 
 def many_names(count, labels):
@@ -226,7 +226,7 @@ async def test_certificate_with_more_names_than_fit_a_line_is_served(origins, co
             assert await certificate_of(port, name) == pair("milk", 1).der
         for name in ("tea", names[0]):
             assert await certificate_of(port, name) == pair("tea", 1).der
-        assert heard(plane, events.HaproxyReloaded) == []
+        assert published(plane, events.HaproxyReloaded) == []
         await restarts_the_same(plane, port, {names[-1]: pair("milk", 1), "tea": pair("tea", 1)})
 
 
@@ -253,5 +253,5 @@ async def test_removed_tls_closes_the_port(serving):
     await must_serve(plane, Change(tls=Tls()))
     with pytest.raises(ConnectionRefusedError):
         await certificate_of(port, "tea")
-    assert (await ask(port_of(plane))).taker == "tea"
+    assert (await ask(port_of(plane))).answered_by == "tea"
     assert plane.served.ready

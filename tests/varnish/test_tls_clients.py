@@ -28,26 +28,26 @@ sub vcl_deliver {
 )
 
 
-async def taker(port, **client):
+async def answered_by(port, **client):
     """Return who answers; a handshake that fails may show only when something is read."""
     try:
-        return (await http_client.ask(secure(port, "tea", **client), "tea")).taker
+        return (await http_client.ask(secure(port, "tea", **client), "tea")).answered_by
     except ssl.SSLError:
         return 0
 
 
 async def test_only_clients_with_a_certificate_of_the_authority_connect(origins):
     async with https(origins, TEA, clients="friends") as (plane, port):
-        assert await taker(port, client=client_pair("friends")) == "tea"
-        assert await taker(port) == 0
-        assert await taker(port, client=client_pair("strangers")) == 0
+        assert await answered_by(port, client=client_pair("friends")) == "tea"
+        assert await answered_by(port) == 0
+        assert await answered_by(port, client=client_pair("strangers")) == 0
 
         # The authority changes: who came in before does not any more.
         await must_serve(plane, Change(tls=tls(port, TEA, clients="strangers")))
-        assert await taker(port, client=client_pair("strangers")) == "tea"
-        assert await taker(port, client=client_pair("friends")) == 0
+        assert await answered_by(port, client=client_pair("strangers")) == "tea"
+        assert await answered_by(port, client=client_pair("friends")) == 0
         await must_serve(plane, Change(tls=tls(port, TEA)))
-        assert await taker(port) == "tea"
+        assert await answered_by(port) == "tea"
 
 
 async def test_certificates_rotate_on_a_port_with_validation(origins):
@@ -56,18 +56,18 @@ async def test_certificates_rotate_on_a_port_with_validation(origins):
         for number in range(6):
             one, friends = pair("tea", number), ["friends", "strangers"][number // 2 % 2]
             await must_serve(plane, Change(tls=tls(port, (one, ["tea"]), clients=friends)))
-            assert await taker(port, client=client_pair(friends)) == "tea"
+            assert await answered_by(port, client=client_pair(friends)) == "tea"
             assert await certificate_of(port, "tea", client=client_pair(friends)) == one.der
 
 
 async def test_insecure_fallback_accepts_all_clients_and_reports_their_identity(origins):
     async with https(origins, TEA, clients="friends", insecure=True) as (plane, port):
         await must_serve(plane, Change(vcl=SHOWS))
-        told = []
+        reported = []
         for client in (client_pair("friends"), client_pair("strangers"), None):
             answer = await http_client.ask(secure(port, "tea", client=client), "tea")
-            told.append((answer.taker, answer.header("shown"), answer.header("verified") == "0"))
-        assert told == [("tea", "true", True), ("tea", "true", False), ("tea", "false", True)]
+            reported.append((answer.answered_by, answer.header("shown"), answer.header("verified") == "0"))
+        assert reported == [("tea", "true", True), ("tea", "true", False), ("tea", "false", True)]
 
 
 async def test_unusable_authorities_leave_the_port_unchanged(origins):
@@ -77,18 +77,18 @@ async def test_unusable_authorities_leave_the_port_unchanged(origins):
         bad = tls(port, (pair("tea", 1), ["tea"]), clients="friends")
         name = bad.ports[0].clients.file
         closed = tls(other, TEA, clients="friends")
-        wanted = both(bad, closed)
-        wanted.files[name] = b"nonsense"
-        outcome = await plane.apply(Change(tls=wanted))
+        desired = both(bad, closed)
+        desired.files[name] = b"nonsense"
+        outcome = await plane.apply(Change(tls=desired))
         assert [str(problem) for problem in outcome.problems] == [
             f"authorities of clients on port {each}: has no certificate in PEM" for each in (port, other)
         ]
-        assert await taker(port, client=client_pair("friends")) == "tea"
-        assert await taker(port) == 0
+        assert await answered_by(port, client=client_pair("friends")) == "tea"
+        assert await answered_by(port) == 0
         with pytest.raises(ConnectionRefusedError):
             await certificate_of(other, "tea")
         await must_serve(plane, Change(tls=both(good, closed)))
-        assert await taker(other, client=client_pair("friends")) == "tea"
+        assert await answered_by(other, client=client_pair("friends")) == "tea"
 
 
 # -- sessions that are taken up again -------------------------------------------------------
@@ -116,10 +116,10 @@ for port in (first, first, second):
 
 
 def resumed(open_port, closed_port, version, *, tickets=False):
-    """Take a session of one port to another; return what the second one said."""
+    """Resume a session of one port on another; return what the second one answered."""
     argv = [sys.executable, "-c", RESUME, str(open_port), str(closed_port), version, str(tickets)]
-    said = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=30).stdout.splitlines()
-    return said[-1]
+    output = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=30).stdout.splitlines()
+    return output[-1]
 
 
 @pytest.mark.parametrize("tickets", [False, True])
@@ -128,41 +128,41 @@ async def test_a_session_of_another_port_does_not_skip_validation(origins, versi
     closed = free_port()
     async with https(origins, TEA, more_ports=[closed]) as (plane, port):
         await must_serve(plane, Change(tls=both(tls(port, TEA), tls(closed, TEA, clients="friends"))))
-        said = await asyncio.to_thread(resumed, port, closed, version, tickets=tickets)
-        assert said == "True None closed"
+        output = await asyncio.to_thread(resumed, port, closed, version, tickets=tickets)
+        assert output == "True None closed"
 
 
 @contextlib.contextmanager
-def bare_haproxy(place, *, ours):
+def bare_haproxy(workdir, *, ours):
     """Run HAProxy alone with two ports, of which one validates; with our settings, or without those on sessions."""
-    (place / "tls").mkdir()
+    (workdir / "tls").mkdir()
     ports = free_port(), free_port()
     for port in ports:
-        (place / f"tls/{port}.default.pem").write_bytes(pair("tea").content)
-        (place / f"tls/{port}.list").write_text(crt_list([default_slot(port)]))
-    (place / "tls/ca.pem").write_bytes(authority("friends").certificate)
+        (workdir / f"tls/{port}.default.pem").write_bytes(pair("tea").content)
+        (workdir / f"tls/{port}.list").write_text(crt_list([default_slot(port)]))
+    (workdir / "tls/ca.pem").write_bytes(authority("friends").certificate)
     binds = [Bind(ports[0], (f"ipv4@127.0.0.1:{ports[0]}",))]
     binds += [Bind(ports[1], (f"ipv4@127.0.0.1:{ports[1]}",), Clients("ca.pem"))]
     text = config(binds, Machine(100, 1), 1)
     if not ours:
         text = text.replace("  tune.ssl.cachesize 0\n", "").replace(" no-tls-tickets", "")
-    (place / "tls/haproxy.cfg").write_text(text)
-    process = subprocess.Popen(["haproxy", "-f", "tls/haproxy.cfg"], cwd=place, stderr=subprocess.DEVNULL)
+    (workdir / "tls/haproxy.cfg").write_text(text)
+    process = subprocess.Popen(["haproxy", "-f", "tls/haproxy.cfg"], cwd=workdir, stderr=subprocess.DEVNULL)
     try:
-        until((place / "tls/admin-1.sock").exists, "HAProxy runs")
+        until((workdir / "tls/admin-1.sock").exists, "HAProxy runs")
         yield ports
     finally:
         process.kill()
         process.wait()
 
 
-def test_session_resumption_across_ports_skips_validation_with_default_settings(place):
+def test_session_resumption_across_ports_skips_validation_with_default_settings(workdir):
     """See HAProxy's defaults let a session of the open port in at the other one (503: there is no varnishd)."""
-    with bare_haproxy(place, ours=False) as ports:
+    with bare_haproxy(workdir, ours=False) as ports:
         assert resumed(*ports, "TLSv1_2") == "True True 503"
 
 
-def test_session_resumption_across_ports_is_validated_with_our_settings(place):
-    with bare_haproxy(place, ours=True) as ports:
+def test_session_resumption_across_ports_is_validated_with_our_settings(workdir):
+    with bare_haproxy(workdir, ours=True) as ports:
         assert resumed(*ports, "TLSv1_2") == "True None closed"
         assert resumed(*ports, "TLSv1_3") == "True None closed"

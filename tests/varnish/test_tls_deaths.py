@@ -1,4 +1,4 @@
-"""HAProxy dies in the middle of a change: it comes back with what is wanted, and nothing else ends."""
+"""HAProxy dies in the middle of a change: it comes back with the desired certificates; nothing else stops."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import pytest
 
 from loopback import free_port
 from support.processes import children, program
-from support.varnish.dataplane import FREE_PORTS, ask, heard, must_serve, port_of, routing, running, until_heard
+from support.varnish.dataplane import FREE_PORTS, ask, must_serve, port_of, published, routing, running, until_published
 from support.varnish.tls import both, certificate_of, https, pair, tls
 from support.waiting import until_async
 from varnish_gateway.dataplane.change import Change
@@ -36,7 +36,7 @@ async def until_everything_serves(plane, port, certificate):
     await until_async(lambda: plane.served.up_to_date, "everything is in force")
     assert plane.served.ready
     assert await certificate_of(port, "tea") == certificate.der
-    assert (await ask(port_of(plane))).taker == "tea"
+    assert (await ask(port_of(plane))).answered_by == "tea"
 
 
 @pytest.mark.parametrize("victim", ["worker", "master"])
@@ -52,13 +52,13 @@ async def test_haproxy_killed_during_an_update_restarts_with_the_new_certificate
             monkeypatch.setattr(AdminSocket, "do", do)
             kill(plane, victim)
             if is_noticed:
-                await until_heard(plane, events.HaproxyExited)
+                await until_published(plane, events.HaproxyExited)
         await do(admin, command, *more)
 
     monkeypatch.setattr(AdminSocket, "do", die_first)
     await plane.apply(Change(tls=tls(port, (pair("tea", 1), ["tea"]))))
     await until_everything_serves(plane, port, pair("tea", 1))
-    assert len(heard(plane, events.HaproxyExited)) == len(heard(plane, events.HaproxyBack)) == 1
+    assert len(published(plane, events.HaproxyExited)) == len(published(plane, events.HaproxyBack)) == 1
 
 
 @pytest.mark.parametrize("is_noticed", [True, False])
@@ -71,7 +71,7 @@ async def test_haproxy_killed_between_check_and_reload_is_reported_and_recovers(
         await check(work_dir)
         kill(plane, "master")
         if is_noticed:
-            await until_heard(plane, events.HaproxyExited)
+            await until_published(plane, events.HaproxyExited)
 
     monkeypatch.setattr(haproxy, "check", die_after)
     await plane.apply(Change(tls=tls(port, (pair("tea", 1), ["tea"]), clients="authority", insecure=True)))
@@ -81,14 +81,14 @@ async def test_haproxy_killed_between_check_and_reload_is_reported_and_recovers(
 async def test_crash_looping_haproxy_restarts_with_growing_delays(serving, monkeypatch):
     plane, _ = serving
     for _ in range(3):
-        backs = len(heard(plane, events.HaproxyBack))
+        backs = len(published(plane, events.HaproxyBack))
         kill(plane, "master")
-        await until_async(lambda backs=backs: len(heard(plane, events.HaproxyBack)) > backs, "HAProxy is back")
-    assert [fault.retry_seconds for fault in heard(plane, Fault)] == [0.1, 0.2, 0.4]
+        await until_async(lambda backs=backs: len(published(plane, events.HaproxyBack)) > backs, "HAProxy is back")
+    assert [fault.retry_seconds for fault in published(plane, Fault)] == [0.1, 0.2, 0.4]
     monkeypatch.setattr(terminator, "STEADY_SECONDS", 0)
     kill(plane, "master")
-    await until_async(lambda: len(heard(plane, events.HaproxyBack)) > 3, "HAProxy is back")
-    assert len(heard(plane, Fault)) == 3, "one that lasted is started at once"
+    await until_async(lambda: len(published(plane, events.HaproxyBack)) > 3, "HAProxy is back")
+    assert len(published(plane, Fault)) == 3, "one that lasted is started at once"
 
 
 async def test_haproxy_killed_at_random_moments_ends_with_the_newest_certificates(serving):
@@ -97,11 +97,11 @@ async def test_haproxy_killed_at_random_moments_ends_with_the_newest_certificate
         changed = tls(port, (pair("tea", number), ["tea"]), clients="authority" if number % 2 else "", insecure=True)
         change = asyncio.create_task(plane.apply(Change(tls=changed)))
         await asyncio.sleep(number * 0.005)  # not a wait for anything: each time another moment
-        deaths = len(heard(plane, events.HaproxyExited)) + plane.terminator.service.running
+        deaths = len(published(plane, events.HaproxyExited)) + plane.terminator.service.running
         if plane.terminator.service.running:
             kill(plane, "master")
         await change
-        await until_async(lambda deaths=deaths: len(heard(plane, events.HaproxyExited)) >= deaths, "it is noticed")
+        await until_async(lambda deaths=deaths: len(published(plane, events.HaproxyExited)) >= deaths, "it is noticed")
         await until_everything_serves(plane, port, pair("tea", number))
     await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]))))
 
@@ -124,7 +124,7 @@ async def test_configuration_that_cannot_restart_is_replaced_by_the_desired_one(
             await must_serve(plane, Change(tls=both(alone, tls(taken_port, (pair("tea"), ["tea"])))))
             monkeypatch.setattr(haproxy, "launch", take_port_first)
             kill(plane, "master")
-            await until_heard(plane, Fault)
+            await until_published(plane, Fault)
             assert not plane.served.ready
             await must_serve(plane, Change(tls=alone))
             await until_everything_serves(plane, port, pair("tea"))

@@ -20,12 +20,12 @@ from support.varnish.dataplane import (
     FREE_PORTS,
     ask,
     endpoints,
-    heard,
     must_serve,
     port_of,
+    published,
     routing,
     running,
-    until_heard,
+    until_published,
 )
 from support.varnish.tls import both, certificate_of, finish, https, pair, secure, tls
 from support.waiting import until_async
@@ -64,23 +64,23 @@ async def test_haproxy_killed_under_load_restarts_and_plain_listeners_keep_servi
         await until_async(lambda: load.answered > 20, "there is load")
         killed = time.monotonic()
         os.kill(worker_of(plane) if victim == "worker" else plane.terminator.pid, signal.SIGKILL)
-        await until_heard(plane, events.HaproxyBack)
+        await until_published(plane, events.HaproxyBack)
         answered = load.answered
         await until_async(lambda: load.answered > answered + 20, "there is load again")
     assert (plain.failed, plain.wrong, load.wrong) == ([], [], [])
     assert max((began for began, _ in load.failed), default=killed) < killed + BACK_SECONDS
-    (back,) = heard(plane, events.HaproxyBack)
+    (back,) = published(plane, events.HaproxyBack)
     assert back.seconds < BACK_SECONDS
     assert plane.served.ready
     assert await certificate_of(port, "tea") == pair("tea", 1).der
     assert await certificate_of(port, "milk") == pair("milk").der
-    assert len(heard(plane, events.HaproxyExited)) == 1
+    assert len(published(plane, events.HaproxyExited)) == 1
 
 
 async def test_changes_while_haproxy_is_down_apply_at_its_restart(serving):
     plane, port = serving
     os.kill(plane.terminator.pid, signal.SIGKILL)
-    await until_heard(plane, events.HaproxyExited)
+    await until_published(plane, events.HaproxyExited)
     await must_serve(plane, Change(tls=tls(port, (pair("tea", 2), ["tea"]))))
     assert await certificate_of(port, "tea") == pair("tea", 2).der
 
@@ -96,11 +96,11 @@ async def test_a_port_that_is_taken_leaves_plain_listeners_and_is_tried_again(or
             outcome = await plane.apply(change)
             assert f"socket https-{port} on 127.0.0.1:{port}: Address already in use" in str(outcome.problems[0])
             assert (plane.served.ready, plane.served.reason) == (False, "HAProxy does not run")
-            assert (await ask(port_of(plane))).taker == "tea"
+            assert (await ask(port_of(plane))).answered_by == "tea"
             taken.close()
             await until_async(lambda: plane.served.up_to_date, "everything is in force")
             assert plane.served.ready
-            assert (await http_client.ask(secure(port), "tea")).taker == "tea"
+            assert (await http_client.ask(secure(port), "tea")).answered_by == "tea"
 
 
 async def test_tls_clients_get_5xx_while_varnishd_restarts(serving):
@@ -108,7 +108,7 @@ async def test_tls_clients_get_5xx_while_varnishd_restarts(serving):
     async with under_load(secure(port), TEA, connections=2) as load:
         await until_async(lambda: load.answered > 10, "there is load")
         os.kill((await plane.admin.pid()).worker, signal.SIGKILL)
-        await until_heard(plane, ChildBack)
+        await until_published(plane, ChildBack)
         answered = load.answered
         await until_async(lambda: load.answered > answered + 10, "there is load again")
     assert len(load.failed) <= 2, "what it was at work on is lost"
@@ -130,14 +130,14 @@ async def test_slow_clients_do_not_starve_others(serving):
         async with under_load(where, TEA, connections=3) as load:
             await until_async(lambda: load.answered > 200, "others are served")
         assert (load.failed, load.wrong) == ([], [])
-        assert (await ask(port_of(plane))).taker == "tea"
+        assert (await ask(port_of(plane))).answered_by == "tea"
         # They are cut off after their time, however little they keep sending.
         async with asyncio.timeout(40):
             answers = await asyncio.gather(*(reader.read() for reader, _ in slow[200:]), return_exceptions=True)
         assert all(isinstance(answer, bytes | ConnectionError) for answer in answers)
-        told = [answer for answer in answers if isinstance(answer, bytes) and answer]
-        assert told
-        assert all(b"408" in answer for answer in told)
+        answered = [answer for answer in answers if isinstance(answer, bytes) and answer]
+        assert answered
+        assert all(b"408" in answer for answer in answered)
     finally:
         await finish(drips)
         for _, writer in slow:
@@ -205,7 +205,7 @@ async def test_drain_finishes_requests_and_accepts_no_new_connections(serving):
     plane, port = serving
     reader, writer = await begin_request(port)
     idle = http_client.Connection(secure(port))
-    assert (await idle.ask("tea")).taker == "tea"
+    assert (await idle.ask("tea")).answered_by == "tea"
     stopping = asyncio.create_task(plane.stop(10))
     await until_async(lambda: plane.terminator.is_stopping, "the drain has begun")
 
@@ -314,8 +314,8 @@ async def test_unusable_certificate_leaves_served_certificates_untouched(serving
     plane, port = serving
     kept = []
     plane.on_in_force(kept.append)
-    wanted = tls(port, (pair("tea", 1), ["tea"]), (b"nonsense", ["milk"]))
-    assert not (await plane.apply(Change(tls=wanted))).serves
+    desired = tls(port, (pair("tea", 1), ["tea"]), (b"nonsense", ["milk"]))
+    assert not (await plane.apply(Change(tls=desired))).serves
     (certificate,) = {certificate.file for certificate in kept[-1].tls.ports[0].certificates}
     assert certificate in kept[-1].tls.files
     assert pair("tea", 1).certificate in kept[-1].tls.files[certificate]

@@ -1,4 +1,4 @@
-"""ghost behind a real HAProxy: misdirected requests, the scheme that backends are told, WebSockets."""
+"""ghost behind a real HAProxy: misdirected requests, the scheme that backends receive, WebSockets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -60,14 +60,14 @@ def get(host: str, **parts) -> Request:
 
 async def test_request_on_a_connection_of_another_listener_gets_421(gateway):
     port, _ = gateway
-    for _ in range(3):  # whoever else has used a connection to varnishd before
+    for _ in range(3):  # no matter which client used a connection to varnishd before
         hosts = ["one.org", "other.org", "a.two.org", "one.org"]
         answers = await over_http2(secure(port, "one.org", alpn=["h2"]), [get(host) for host in hosts])
-        assert [answer.taker for answer in answers] == ["one", 421, 421, "one"]
+        assert [answer.answered_by for answer in answers] == ["one", 421, 421, "one"]
         answers = await over_http2(secure(port, "unknown.org", alpn=["h2"]), [get(host) for host in hosts[:2]])
-        assert [answer.taker for answer in answers] == [421, "tea"]
-        assert (await over_http1(secure(port, "one.org"), get("other.org").as_http1())).taker == 421
-        assert (await over_http1(secure(port, None), get("one.org").as_http1())).taker == "one"
+        assert [answer.answered_by for answer in answers] == [421, "tea"]
+        assert (await over_http1(secure(port, "one.org"), get("other.org").as_http1())).answered_by == 421
+        assert (await over_http1(secure(port, None), get("one.org").as_http1())).answered_by == "one"
 
 
 async def test_backends_receive_the_scheme_of_the_listener(gateway):
@@ -78,10 +78,10 @@ async def test_backends_receive_the_scheme_of_the_listener(gateway):
         *await over_http2(secure(port, "x.org", alpn=["h2"]), [forged]),
         await over_http1(plain, forged.as_http1()),
     ]
-    told = [
+    reported = [
         [value for name, value in answer.json["headers"] if name.lower() == "x-forwarded-proto"] for answer in answers
     ]
-    assert told == [["https"], ["https"], ["http"]]
+    assert reported == [["https"], ["https"], ["http"]]
 
 
 async def test_websocket_over_tls_echoes(gateway, socket_origin):

@@ -15,9 +15,9 @@ from support.varnish.dataplane import (
     FREE_PORTS,
     ask,
     endpoints,
-    heard,
     must_serve,
     port_of,
+    published,
     routing,
     running,
     user_vcl,
@@ -45,8 +45,8 @@ async def test_http1_and_http2_reach_the_origin(plane):
     assert (answer.status, answer.origin) == (200, "tea")
     request = Request(method="GET", target="/x", host="tea")
     answers = await over_http2(secure(port, alpn=["h2"]), [request] * 3)
-    assert [answer.taker for answer in answers] == ["tea"] * 3
-    assert (await http_client.ask(port_of(plane), "tea")).taker == "tea"
+    assert [answer.answered_by for answer in answers] == ["tea"] * 3
+    assert (await http_client.ask(port_of(plane), "tea")).answered_by == "tea"
 
 
 async def test_served_certificates_are_reported(plane):
@@ -104,8 +104,8 @@ async def test_old_tls_versions_are_rejected(plane, version):
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 async def test_new_tls_versions_are_accepted(plane, version):
     _, port = plane
-    wanted = ssl.TLSVersion[version]
-    assert (await http_client.ask(secure(port, minimum=wanted, maximum=wanted), "tea")).taker == "tea"
+    expected = ssl.TLSVersion[version]
+    assert (await http_client.ask(secure(port, minimum=expected, maximum=expected), "tea")).answered_by == "tea"
 
 
 @pytest.mark.parametrize("ciphers", ["AES128-SHA", "ECDHE-ECDSA-AES128-SHA", "DHE-RSA-AES128-GCM-SHA256"])
@@ -135,8 +135,8 @@ sub vcl_deliver {
             await http_client.ask(secure(port, "tea"), "tea"),
             *await over_http2(secure(port, "tea", alpn=["h2"]), [Request(method="GET", target="/", host="tea")]),
         ):
-            told = [answer.header(name) for name in ("client", "socket", "authority", "tls", "port")]
-            assert told == ["127.0.0.1", f"https-{port}", "tea", "true", str(port)]
+            reported = [answer.header(name) for name in ("client", "socket", "authority", "tls", "port")]
+            assert reported == ["127.0.0.1", f"https-{port}", "tea", "true", str(port)]
 
 
 async def test_client_identity_headers_from_clients_are_dropped(plane):
@@ -164,7 +164,7 @@ async def test_large_heads_pass_as_on_plain_sockets(plane, size):
         answer = await over_http1(where, request.as_http1())
         assert dict(answer.json["headers"])["x-large" if where != port_of(plane) else "X-Large"] == "x" * size
     (answer,) = await over_http2(secure(port, alpn=["h2"]), [request])
-    assert answer.taker == "tea"
+    assert answer.answered_by == "tea"
 
 
 async def test_oversized_heads_are_rejected_and_many_header_lines_pass(plane):
@@ -173,7 +173,7 @@ async def test_oversized_heads_are_rejected_and_many_header_lines_pass(plane):
     assert (await over_http1(secure(port), large.as_http1())).status in (400, 431)
     many = Request(method="GET", target="/", host="tea", headers=tuple((f"X-{n}", "1") for n in range(100)))
     for where in (secure(port), port_of(plane)):
-        assert (await over_http1(where, many.as_http1())).taker == "tea"
+        assert (await over_http1(where, many.as_http1())).answered_by == "tea"
 
 
 async def test_large_response_heads_pass(plane):
@@ -204,16 +204,16 @@ async def test_without_certificates_no_haproxy_runs_and_plain_sockets_serve(orig
     async with running(f"{FREE_PORTS};https-{port}=127.0.0.1:{port},https") as plane:
         change = Change(vcl=main_vcl(), routing=routing("tea"), slices=endpoints("tea", await origins.port("tea")))
         await must_serve(plane, change)
-        assert (await ask(port_of(plane))).taker == "tea"
+        assert (await ask(port_of(plane))).answered_by == "tea"
         assert plane.served.ready
-        assert [event.ports for event in heard(plane, events.PortsUnserved)] == [(port,)]
+        assert [event.ports for event in published(plane, events.PortsUnserved)] == [(port,)]
         assert not haproxies(plane)
 
         await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]))))
-        assert (await http_client.ask(secure(port), "tea")).taker == "tea"
+        assert (await http_client.ask(secure(port), "tea")).answered_by == "tea"
         await must_serve(plane, Change(tls=Tls()))
         assert not haproxies(plane)
-        assert (await ask(port_of(plane))).taker == "tea"
+        assert (await ask(port_of(plane))).answered_by == "tea"
         assert [*(plane.settings.work_dir / "tls").glob("*.pem")] == []
 
 

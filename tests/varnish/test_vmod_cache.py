@@ -70,7 +70,7 @@ def test_grace_outlives_a_service_without_endpoints(ghost, tea):
     ghost.reload(Config(routes, {"tea": []}))
     for _ in range(5):
         time.sleep(0.1)
-        assert ghost.get("/kept").taker == "tea"
+        assert ghost.get("/kept").answered_by == "tea"
     unknown = ghost.get("/unknown")
     assert (unknown.status, unknown.json["status"]) == (503, 503)
 
@@ -88,7 +88,7 @@ def test_grace_outlives_a_share_without_backend(ghost, tea):
     ghost.reload(shares(1, 999_999))
     for _ in range(5):
         time.sleep(0.1)
-        assert ghost.get("/kept").taker == "tea"
+        assert ghost.get("/kept").answered_by == "tea"
     assert ghost.get("/unknown").status == 500
 
 
@@ -120,7 +120,7 @@ def test_the_answer_of_another_backend_is_kept_and_not_filtered(ghost, coffee):
     )
     for _ in range(3):
         served = ghost.get("/elsewhere")
-        assert (served.taker, served.values("x-tea")) == ("coffee", [])
+        assert (served.answered_by, served.values("x-tea")) == ("coffee", [])
     assert len(coffee.seen) == 1
 
 
@@ -135,7 +135,7 @@ def test_a_pass_stays_a_pass_in_a_retry(ghost, coffee):
         """
     )
     for _ in range(2):
-        assert ghost.get("/passed").taker == "coffee"
+        assert ghost.get("/passed").answered_by == "coffee"
     assert len(coffee.seen) == 2
 
 

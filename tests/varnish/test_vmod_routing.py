@@ -224,7 +224,7 @@ def test_a_rewrite_of_one_backend_stands_instead_of_the_rules(serve, tea):
     assert tea.seen[-1].values("host") == ["rule"]
 
 
-# -- what the backend is told ----------------------------------------------------------
+# -- what the backend receives ---------------------------------------------------------
 
 
 def test_the_backend_learns_listener_and_route(serve, tea):

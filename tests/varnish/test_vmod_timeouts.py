@@ -130,7 +130,7 @@ def test_a_body_that_takes_too_long_is_cut_off(serve, timeouts, every):
         assert 0.35 < time.monotonic() - began < SOON
         assert raw.partition(b"\r\n\r\n")[2].count(b"x") < 50
         assert ghost.get().status == 200
-        assert slow.connections == 2  # what was left of the body is nobody's answer
+        assert slow.connections == 2  # the rest of the body answers no other request
 
 
 def test_a_head_that_stalls_is_a_504(serve):

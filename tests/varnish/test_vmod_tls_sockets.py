@@ -49,7 +49,7 @@ def ask(
 
 @pytest.mark.parametrize("http2", [False, True])
 @pytest.mark.parametrize(
-    ("server_name", "host", "taker"),
+    ("server_name", "host", "answered_by"),
     [
         ("example.org", "example.org", "tea"),
         ("example.org", "second-example.org", 421),
@@ -70,8 +70,8 @@ def ask(
         (None, "unknown-example.org", 404),
     ],
 )
-def test_a_request_on_a_connection_of_another_listener_is_a_421(ghost, server_name, host, taker, http2):
-    assert ask(ghost, server_name, host, http2=http2).taker == taker
+def test_a_request_on_a_connection_of_another_listener_is_a_421(ghost, server_name, host, answered_by, http2):
+    assert ask(ghost, server_name, host, http2=http2).answered_by == answered_by
 
 
 def test_it_is_an_answer_like_others_for_user_vcl(ghost):

@@ -14,12 +14,12 @@ TESTS = sorted((ROOT / "ghost" / "vmod-ghost" / "tests").glob("*.vtc"))
 
 
 @pytest.fixture
-def frame(place) -> Path:
+def frame(workdir) -> Path:
     """Return a directory that varnishd's users can read, with the VMOD and both parts of main.vcl."""
-    shutil.copy(VMOD, place / "libvmod_ghost.so")
-    (place / "preamble.vcl").write_text(PREAMBLE)
-    (place / "postamble.vcl").write_text(POSTAMBLE)
-    return place
+    shutil.copy(VMOD, workdir / "libvmod_ghost.so")
+    (workdir / "preamble.vcl").write_text(PREAMBLE)
+    (workdir / "postamble.vcl").write_text(POSTAMBLE)
+    return workdir
 
 
 @pytest.mark.parametrize("test", TESTS, ids=lambda path: path.stem)

@@ -106,7 +106,7 @@ def test_an_endpoint_that_refuses_is_passed_over(serve):
 
 
 def test_a_backend_that_does_not_upgrade_is_asked_to_close(serve):
-    """Or the client could go on with requests to it that nobody has routed."""
+    """Or the client could send it further requests that were never routed."""
 
     def refuse(connection: socket.socket, stop: threading.Event) -> bool:
         return answer(400, b"no")(connection, stop) and b"close" not in origin.requests[-1].lower()
@@ -144,7 +144,7 @@ def test_response_filters_can_not_be_switched_off(ghost, rule):
 
 
 def test_cors_is_no_hindrance(serve):
-    """Browsers ask nobody's leave for a WebSocket but the backend's."""
+    """Browsers need only the backend's permission for a WebSocket."""
     with ScriptedOrigin(echo) as origin:
         ghost = serve(origin, cors=wire.Cors(origins=("https://a.org",)))
         with connected(ghost, HANDSHAKE.replace(b"X-Mine: 1", b"Origin: https://b.org")) as (_, head):

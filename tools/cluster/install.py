@@ -14,7 +14,7 @@ SYSTEM = "varnish-gateway-system"
 RELEASE = "varnish-gateway"
 CLASS = "varnish"
 OURS = "app.kubernetes.io/name in (varnish-gateway, varnish-gateway-operator)"
-PATIENCE = "180s"
+TIMEOUT = "180s"
 Say = Callable[[str], None]
 
 
@@ -27,7 +27,7 @@ def everything(say: Say) -> None:
         inside.kubectl("delete", "pods", "--all-namespaces", "--selector", OURS, "--wait=false")
     say("images are in")
     chart()
-    inside.kubectl("wait", "--for=condition=Accepted", f"gatewayclass/{CLASS}", f"--timeout={PATIENCE}")
+    inside.kubectl("wait", "--for=condition=Accepted", f"gatewayclass/{CLASS}", f"--timeout={TIMEOUT}")
     say(f"the operator runs, and GatewayClass {CLASS} is accepted")
 
 
@@ -36,7 +36,7 @@ def crds() -> None:
     files = [*gatewayapi.crds(), *sorted((CHART / "crds").glob("*.yaml"))]
     inside.kubectl("apply", "--server-side", "--force-conflicts", *_files(files))
     names = [f"crd/{_name(path)}" for path in files if "_vap_" not in path.name]
-    inside.kubectl("wait", "--for=condition=Established", *names, f"--timeout={PATIENCE}")
+    inside.kubectl("wait", "--for=condition=Established", *names, f"--timeout={TIMEOUT}")
 
 
 def chart() -> None:
@@ -44,7 +44,7 @@ def chart() -> None:
     inside.run(
         *inside.in_client(
             str(BIN / "helm"), "upgrade", "--install", RELEASE, str(CHART),
-            "--namespace", SYSTEM, "--create-namespace", "--skip-crds", "--wait", "--timeout", PATIENCE,
+            "--namespace", SYSTEM, "--create-namespace", "--skip-crds", "--wait", "--timeout", TIMEOUT,
         )
     )  # fmt: skip
 

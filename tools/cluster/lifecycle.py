@@ -48,7 +48,7 @@ def up(say: Say, *, wait: float = 0.0, lifeline: int | None = None) -> None:
 
 def down(say: Say, *, force: bool = False) -> None:
     """Stop the cluster, or clean up after a crash; do nothing if there is none."""
-    processes = inside.node_processes()  # first: whoever comes after the cluster that we look at is not ended
+    processes = inside.node_processes()  # first: the processes of a later cluster are not ended
     before = lock.holder()
     if lock.is_held() and not force and before.get("root") != str(layout.ROOT):
         raise ClusterError(f"this cluster is not of this checkout: {lock.describe(before)}; down --force")

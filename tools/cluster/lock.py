@@ -2,7 +2,7 @@
 
 The lock is the kernel's (flock) on one file. Whoever makes a cluster takes it and hands it on to the
 node's first process, so it is held for exactly as long as the node lives, however that ends. The file
-says who holds it.
+names its holder.
 """
 
 import fcntl
@@ -22,21 +22,21 @@ class Held(ClusterError):
 
 
 def acquire(path: Path = LOCK, *, wait: float = 0.0, waiting: Callable[[str], None] | None = None) -> IO[str]:
-    """Return the locked file, or raise Held; ``waiting`` is told who holds it, once, where there is time to wait."""
+    """Return the locked file, or raise Held; ``waiting`` is called once with the holder if there is time to wait."""
     deadline = time.monotonic() + wait
-    told = False
+    notified = False
     while (file := _try(path)) is None:
         if time.monotonic() >= deadline:
             raise Held(f"there is a cluster on this machine: {describe(holder(path))}")
-        if waiting and not told:
+        if waiting and not notified:
             waiting(describe(holder(path)))
-            told = True
+            notified = True
         time.sleep(0.2)
     return file
 
 
 def _try(path: Path) -> IO[str] | None:
-    """Return the locked file, None if somebody else has it."""
+    """Return the locked file, None if another process has it."""
     while True:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+")
         try:
@@ -46,7 +46,7 @@ def _try(path: Path) -> IO[str] | None:
             return None
         if _is_at(file, path):
             return file
-        file.close()  # whoever had it removed the file before letting go
+        file.close()  # its holder removed the file before releasing it
 
 
 def _is_at(file: IO[str], path: Path) -> bool:
@@ -91,5 +91,5 @@ def holder(path: Path = LOCK) -> dict[str, Any]:
 def describe(facts: dict[str, Any]) -> str:
     """Say who holds the lock."""
     if not facts:
-        return "somebody who is just starting it"
+        return "a process that is just starting it"
     return f"process {facts.get('node')}, started {facts.get('since')} from {facts.get('root')}"

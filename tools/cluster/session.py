@@ -24,7 +24,7 @@ def cluster(say: Say, *, keep: bool) -> Iterator[None]:
         say("using the cluster that is up; it stays up")
         yield
         return
-    watched, held = os.pipe()  # nobody writes: the node sees that we are gone
+    watched, held = os.pipe()  # without a writer: the node notices the end of our process
     try:
         lifecycle.up(say, wait=WAIT_FOR_OTHERS, lifeline=None if keep else watched)
         try:

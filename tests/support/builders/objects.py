@@ -24,30 +24,30 @@ def obj(kind: str, name: str, namespace: str | None = None, **fields) -> api.Obj
 
 
 def gateway(name: str = "gw", *listeners: dict, metadata: dict | None = None, **spec) -> api.Gateway:
-    wanted = listeners or ({"name": "http", "port": 80, "protocol": "HTTP"},)
+    desired = listeners or ({"name": "http", "port": 80, "protocol": "HTTP"},)
     return obj(
         "Gateway",
         name,
         "default",
         metadata=metadata or {},
-        spec={"gatewayClassName": "varnish", "listeners": wanted} | spec,
+        spec={"gatewayClassName": "varnish", "listeners": desired} | spec,
     )
 
 
 def listener_set(
     name: str = "set", *listeners: dict, namespace: str = "default", metadata: dict | None = None, parent: str = "gw"
 ) -> api.ListenerSet:
-    wanted = listeners or ({"name": "http", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com"},)
-    spec = {"parentRef": {"name": parent, "namespace": "default"}, "listeners": wanted}
+    desired = listeners or ({"name": "http", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com"},)
+    spec = {"parentRef": {"name": parent, "namespace": "default"}, "listeners": desired}
     return obj("ListenerSet", name, namespace, metadata=metadata or {}, spec=spec)
 
 
 def route(name: str = "web", namespace: str = "default", *, metadata: dict | None = None, **spec) -> api.HTTPRoute:
-    wanted = {
+    desired = {
         "parentRefs": [{"name": "gw", "namespace": "default"}],
         "rules": [{"backendRefs": [{"name": "web", "port": 80}]}],
     }
-    return obj("HTTPRoute", name, namespace, metadata=metadata or {}, spec=wanted | spec)
+    return obj("HTTPRoute", name, namespace, metadata=metadata or {}, spec=desired | spec)
 
 
 def service(name: str = "web", namespace: str = "default", **spec) -> api.Service:

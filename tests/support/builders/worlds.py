@@ -237,8 +237,8 @@ objects = st.one_of(
 )
 
 
-def keyed(told: list[tuple[api.Object, bool]]) -> Changes:
-    return {api.key_of(changed): changed if kept else None for changed, kept in told}
+def keyed(changes: list[tuple[api.Object, bool]]) -> Changes:
+    return {api.key_of(changed): changed if kept else None for changed, kept in changes}
 
 
 def backbone() -> Changes:

@@ -49,7 +49,7 @@ class Answer(Struct):
         return self.header("echo-service")
 
     @property
-    def taker(self) -> str | int:
+    def answered_by(self) -> str | int:
         """The origin that answered well, or else the status."""
         return self.origin if self.origin is not None and self.status == 200 else self.status
 

@@ -1,7 +1,7 @@
 """Constant load that knows what each answer may be.
 
-Each host has a set of origins that may answer it, or of statuses. A request is judged by what was allowed at
-any time between its beginning and its end.
+Each host has a set of origins that may answer it, or of statuses. An answer is wrong
+if it was not allowed at any time between the request and the answer.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from support.http.client import Connection, Port
 
-Taker = str | int
+Answerer = str | int
 """The origin that answered, or the status of another answer."""
 
 
@@ -22,14 +22,14 @@ class Load:
     """What is sent, what may come back, and what went wrong."""
 
     port: Port
-    allowed: dict[str, frozenset[Taker]]
+    allowed: dict[str, frozenset[Answerer]]
     answered: int = 0
     wrong: list[str] = field(default_factory=list)
     failed: list[tuple[float, str]] = field(default_factory=list)
     """Requests without an answer: when they began, and why."""
 
-    def allow(self, host: str, *takers: Taker) -> None:
-        self.allowed[host] = frozenset(takers)
+    def allow(self, host: str, *answerers: Answerer) -> None:
+        self.allowed[host] = frozenset(answerers)
 
     async def send_forever(self, offset: int) -> None:
         connection = Connection(self.port)
@@ -44,19 +44,19 @@ class Load:
         began, before = time.monotonic(), self.allowed[host]
         try:
             async with asyncio.timeout(10):
-                taker = (await connection.ask(host)).taker
+                answered_by = (await connection.ask(host)).answered_by
         except (OSError, EOFError, TimeoutError) as error:
             self.failed.append((began, repr(error)))
             await connection.close()
             await asyncio.sleep(0.005)  # not a wait for anything: a gap is not to be hammered
             return
         self.answered += 1
-        if taker not in before | self.allowed[host]:
-            self.wrong.append(f"{host}: {taker} instead of {set(before | self.allowed[host])}")
+        if answered_by not in before | self.allowed[host]:
+            self.wrong.append(f"{host}: {answered_by} instead of {set(before | self.allowed[host])}")
 
 
 @contextlib.asynccontextmanager
-async def under_load(port: Port, allowed: dict[str, frozenset[Taker]], connections: int = 8) -> AsyncIterator[Load]:
+async def under_load(port: Port, allowed: dict[str, frozenset[Answerer]], connections: int = 8) -> AsyncIterator[Load]:
     """Keep this many requests in flight."""
     load = Load(port, allowed)
     workers = [asyncio.create_task(load.send_forever(number)) for number in range(connections)]

@@ -1,4 +1,4 @@
-"""Origins that tell what reached them.
+"""Origins that record what reaches them.
 
 In:   the name of an origin.
 Out:  a loopback port on which it answers every request with 200, its name in the header
@@ -23,7 +23,7 @@ from msgspec import Struct
 from varnish_gateway.ir import wire
 
 HEAD_LIMIT = 1 << 20
-PATIENCE = 20.0
+TIMEOUT_SECONDS = 20.0
 
 
 class ReceivedRequest(Struct, frozen=True):
@@ -95,7 +95,7 @@ class Origin:
         self._loop.close()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(TIMEOUT_SECONDS)
 
 
 class Server:

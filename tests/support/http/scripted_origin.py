@@ -1,4 +1,4 @@
-"""An endpoint that behaves as a script says: late, wrong, or not at all.
+"""An endpoint that follows a script: late, wrong, or not at all.
 
 In:   steps. The n-th request is answered by the n-th of them, and further ones by the last.
 Out:  a loopback endpoint; ``requests`` holds what was received, ``times`` when.

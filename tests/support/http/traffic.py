@@ -1,7 +1,7 @@
 """Constant traffic from outside the cluster, and what became of every request.
 
 In:   an address, and requests to send.
-Out:  Seen: how often each answer came (status and the pod that gave it), and every failure.
+Out:  TrafficReport: how often each answer came (status and the pod that gave it), and every failure.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ class TrafficReport:
     def take(self, status: int, body: bytes) -> None:
         self.statuses[status] += 1
         if status == 200:
-            told = json.loads(body)
-            self.pods[told["pod"]] += 1
-            self.services[told.get("service", "")] += 1
+            answer = json.loads(body)
+            self.pods[answer["pod"]] += 1
+            self.services[answer.get("service", "")] += 1
 
 
 @dataclass(frozen=True)
@@ -123,20 +123,20 @@ async def traffic(target: Target, *, senders: int = 4, fresh: bool = False) -> A
                 raise result
 
 
-async def probe(target: Target, wanted: int = 200) -> tuple[Counter[int], float]:
-    """Ask every few milliseconds until the wanted status comes; return all statuses, and how long it took."""
+async def probe(target: Target, expected: int = 200) -> tuple[Counter[int], float]:
+    """Ask every few milliseconds until the expected status comes; return all statuses, and how long it took."""
     statuses: Counter[int] = Counter()
     began = time.monotonic()
     streams = await asyncio.open_connection(target.address, target.port)
     try:
         async with asyncio.timeout(60):
-            while not statuses[wanted]:
+            while not statuses[expected]:
                 status, _, stays = await ask(target, streams)
                 statuses[status] += 1
                 if not stays:
                     streams[1].close()
                     streams = await asyncio.open_connection(target.address, target.port)
-                if status != wanted:
+                if status != expected:
                     await asyncio.sleep(PROBE_GAP)  # what is asked for needs the processor too
     finally:
         streams[1].close()

@@ -1,7 +1,7 @@
-"""Containers of our images, as a gateway pod runs them: by runc, as nobody, on a read-only root.
+"""Containers of our images, as a gateway pod runs them: by runc, as an unprivileged user, on a read-only root.
 
 In:   an unpacked image, its configuration, volumes.
-Out:  a running container in the network namespace of the test, and what it said.
+Out:  a running container in the network namespace of the test, and its output.
 """
 
 import json
@@ -44,7 +44,7 @@ class Container:
     def __init__(
         self,
         image: Image,
-        place: Path,
+        workdir: Path,
         arguments: Sequence[str] = (),
         *,
         environment: Mapping[str, str] | None = None,
@@ -52,7 +52,7 @@ class Container:
         read_only: Sequence[str] = (),
     ) -> None:
         self.name = f"vgw-images-{uuid.uuid4().hex[:8]}"
-        self._bundle = place / self.name
+        self._bundle = workdir / self.name
         self._bundle.mkdir()
         self._output = self._bundle / "output"
         mounts = [
@@ -110,7 +110,7 @@ def _bind(target: str, source: Path, access: str) -> dict[str, Any]:
 def _specification(
     root: Path, arguments: list[str], environment: Mapping[str, str], mounts: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return what runc is told: the security context of the manifests."""
+    """Return the configuration for runc: the security context of the manifests."""
     return {
         "ociVersion": "1.0.2",
         "process": {

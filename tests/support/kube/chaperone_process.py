@@ -126,7 +126,7 @@ class ProvisionedGateway:
         self.cluster.apply(RESOURCES["Secret"].path(self.namespace, f"{NAME}-tls"), document)
 
     def write_endpoints(self, service: str, endpoint: wire.Endpoint, *, api_port: int | None = None) -> None:
-        """Write the EndpointSlice of a Service ("namespace/name"), through another API server if told."""
+        """Write the EndpointSlice of a Service ("namespace/name"); ``api_port`` selects another API server."""
         _, name = service.split("/")
         document = {
             "apiVersion": "discovery.k8s.io/v1",
@@ -149,7 +149,7 @@ class ProvisionedGateway:
 
 
 class ChaperoneProcess:
-    """The process, its ports and what it says."""
+    """The process, its ports and its answers."""
 
     def __init__(self, gateway: ProvisionedGateway, token: str, directory: Path, **environment: str) -> None:
         self.port, self.tls_port, self.health = free_port(), free_port(), free_port()
@@ -198,38 +198,38 @@ class ChaperoneProcess:
     async def ask(self, host: str) -> http_client.Answer:
         return await http_client.ask(self.port, host)
 
-    async def until_taken(self, host: str, taker: str | int) -> None:
+    async def until_answered_by(self, host: str, answered_by: str | int) -> None:
         """Wait until a host is answered by this origin, or with this status."""
         last: list[str | int] = []
 
-        async def taken() -> bool:
-            last[:] = [(await self.ask(host)).taker]
-            return last == [taker]
+        async def is_answered() -> bool:
+            last[:] = [(await self.ask(host)).answered_by]
+            return last == [answered_by]
 
         try:
-            await until_async(taken, f"{host} is taken by {taker}", SECONDS)
+            await until_async(is_answered, f"{host} is answered by {answered_by}", SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{error}, but by {last}; {await self.served()}") from error
 
     async def served(self) -> dict[str, Any]:
-        """Return what /ready says, with its status."""
+        """Return the answer of /ready, with its status."""
         answer = await http_client.ask(self.health, "localhost", "/ready")
         return {"status": answer.status, **(answer.json if answer.body else {})}
 
-    async def until_served(self, what: str, wanted: Any) -> dict[str, Any]:
-        """Wait until /ready says this; ``wanted`` is a value or a question about it."""
-        said: dict[str, Any] = {}
+    async def until_served(self, what: str, expected: Any) -> dict[str, Any]:
+        """Wait until /ready reports this; ``expected`` is a value or a predicate."""
+        reported: dict[str, Any] = {}
 
-        async def says() -> bool:
-            said.clear()
-            said.update(await self.served())
-            return bool(wanted(said.get(what)) if callable(wanted) else said.get(what) == wanted)
+        async def is_reported() -> bool:
+            reported.clear()
+            reported.update(await self.served())
+            return bool(expected(reported.get(what)) if callable(expected) else reported.get(what) == expected)
 
         try:
-            await until_async(says, f"/ready has the {what} that is wanted", SECONDS)
+            await until_async(is_reported, f"/ready has the {what} that is expected", SECONDS)
         except AssertionError as error:
-            raise AssertionError(f"{error}: {said}") from error
-        return said
+            raise AssertionError(f"{error}: {reported}") from error
+        return reported
 
     async def until_problem(self, text: str, what: str = "problems") -> dict[str, Any]:
         """Wait until /ready names a problem."""

@@ -39,7 +39,7 @@ class ChurnSize(NamedTuple):
 MANY = ChurnSize(routes=200, first_routes=120, services=5, sets=6)
 """Changes add and remove shards."""
 FEW = ChurnSize(routes=8, first_routes=3, services=2, sets=2, gateways_go=True)
-"""What is deleted is often made anew a moment later."""
+"""Deleted objects are often created again a moment later."""
 
 
 def user_vcl(namespace: str, text: str = "sub vcl_deliver { set resp.http.x = 1; }") -> Document:

@@ -9,7 +9,7 @@ from support.waiting import until
 
 
 def assert_converged(cluster: Cluster, class_name: str, operator: OperatorProcess) -> None:
-    """Wait until what is stored is what a translation from scratch says; show the difference if it never is."""
+    """Wait until the stored objects equal a translation from scratch; show the difference if they never do."""
     try:
         until(lambda: is_as_translated(cluster, class_name), "what is stored is what is translated", 30)
     except AssertionError:

@@ -72,12 +72,12 @@ def route(
 
 def listener_set(namespace: str, name: str, gateway_name: str, **listener: Any) -> Document:
     """Return a ListenerSet with one listener, for the host ``{name}.example.com``."""
-    wanted = {"name": "http", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com", **listener}
+    desired = {"name": "http", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com", **listener}
     return {
         "apiVersion": GATEWAY_API,
         "kind": "ListenerSet",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"parentRef": {"name": gateway_name}, "listeners": [wanted]},
+        "spec": {"parentRef": {"name": gateway_name}, "listeners": [desired]},
     }
 
 

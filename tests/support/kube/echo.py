@@ -15,7 +15,7 @@ def echo(name: str, namespace: str, *, replicas: int = 1) -> list[Document]:
         "env": [*environment, {"name": "SERVICE_NAME", "value": name}],
         "ports": [{"containerPort": 3000}],
         "readinessProbe": {"httpGet": {"path": "/health", "port": 3000}, "periodSeconds": 1},
-        # A pod that goes has to serve until everybody knows: it says so by its endpoint first.
+        # A terminating pod serves until all proxies know: its endpoint reports that first.
         "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
     }
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}

@@ -35,41 +35,41 @@ class GatewayPod:
     @contextlib.contextmanager
     def running(self) -> Iterator["GatewayPod"]:
         """Have the chaperone and its pod until the end."""
-        with open_directory() as place, (place / "log").open("wb") as log:
+        with open_directory() as directory, (directory / "log").open("wb") as log:
             command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "varnish_gateway", "chaperone"]
-            self.process = subprocess.Popen(command, env=self._environment(place), stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, env=self._environment(directory), stdout=log, stderr=log)
             try:
                 self.create()
                 yield self
             finally:
                 self.harness.delete("Pod", self.name)
                 self.process.terminate()
-                assert self.process.wait(30) == 0, (place / "log").read_text()[-3000:]
+                assert self.process.wait(30) == 0, (directory / "log").read_text()[-3000:]
 
-    def _environment(self, place: Path) -> dict[str, str]:
+    def _environment(self, directory: Path) -> dict[str, str]:
         container = self._template["spec"]["containers"][0]
-        told = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+        environment = {one["name"]: one["value"] for one in container["env"] if "value" in one}
         token = self.harness.cluster.service_account_token(
             self.harness.namespace, self._template["spec"]["serviceAccountName"]
         )
         return {
             **os.environ,
-            **told,
+            **environment,
             "KUBECONFIG": str(self.harness.cluster.kubeconfig(token)),
             "HEALTH_ADDR": f"{self.address}:{HEALTH_PORT}",
             "POD_NAME": self.name,
             "VARNISH_ADMIN_PORT": "0",
-            "VARNISH_DIR": str(place / "varnish"),
-            "VARNISH_LISTEN": self._sockets(told["VARNISH_LISTEN"]),
+            "VARNISH_DIR": str(directory / "varnish"),
+            "VARNISH_LISTEN": self._sockets(environment["VARNISH_LISTEN"]),
             "VARNISH_STORAGE": "malloc,16m",
-            "WORK_DIR": str(place / "work"),
+            "WORK_DIR": str(directory / "work"),
             "DRAIN_SECONDS": "0",
             "DRAIN_DELAY_SECONDS": "0",
         }
 
-    def _sockets(self, told: str) -> str:
+    def _sockets(self, listen: str) -> str:
         """Return sockets at any port; those with TLS have theirs at the pod's own address."""
-        plain = re.sub(r"=[^,;]*", "=127.0.0.1:0", told)
+        plain = re.sub(r"=[^,;]*", "=127.0.0.1:0", listen)
         return re.sub(r"(https-(\d+))=[^,;]*", rf"\1={self.address}:\2", plain)
 
     def create(self) -> None:
@@ -84,7 +84,7 @@ class GatewayPod:
         self.say(ready=True)
 
     def say(self, *, ready: bool) -> None:
-        """Say what a kubelet says."""
+        """Write the status that a kubelet writes."""
         status = {
             "phase": "Running",
             "podIP": self.address,

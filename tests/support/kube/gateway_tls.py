@@ -26,7 +26,7 @@ def certify(
     harness.put(ROOT.issue(host, **more).secret(namespace or harness.namespace, name))
 
 
-def sealed(harness: OperatorHarness, name: str = "gw") -> dict[str, bytes]:
+def gateway_secret(harness: OperatorHarness, name: str = "gw") -> dict[str, bytes]:
     """Return what the Gateway's Secret holds."""
     found = harness.find("Secret", f"{name}-tls") or {}
     return {key: b64decode(text) for key, text in found.get("data", {}).items()}
@@ -34,7 +34,7 @@ def sealed(harness: OperatorHarness, name: str = "gw") -> dict[str, bytes]:
 
 def certificate_names(harness: OperatorHarness, name: str = "gw") -> dict[int, list[tuple[str, ...]]]:
     """Return the hostnames of listeners by port, as their certificates name them first."""
-    data = sealed(harness, name)
+    data = gateway_secret(harness, name)
     if "tls.json" not in data:
         return {}
     tls = msgspec.json.decode(data.pop("tls.json"), type=wire.TlsDocument)
@@ -49,9 +49,9 @@ def listener(harness: OperatorHarness, name: str = "https", gateway: str = "gw")
     return {c["type"]: (c["status"], c["reason"]) for c in conditions}
 
 
-def until_listener(harness: OperatorHarness, name: str, **wanted: tuple[str, str]) -> None:
-    harness.wait_for(lambda: wanted.items() <= listener(harness, name).items(), f"{name} is {wanted}")
+def until_listener(harness: OperatorHarness, name: str, **expected: tuple[str, str]) -> None:
+    harness.wait_for(lambda: expected.items() <= listener(harness, name).items(), f"{name} is {expected}")
 
 
-def until_names(harness: OperatorHarness, wanted: dict[int, list[tuple[str, ...]]]) -> None:
-    harness.wait_for(lambda: certificate_names(harness) == wanted, f"certificates are {wanted}")
+def until_names(harness: OperatorHarness, expected: dict[int, list[tuple[str, ...]]]) -> None:
+    harness.wait_for(lambda: certificate_names(harness) == expected, f"certificates are {expected}")

@@ -62,7 +62,7 @@ class Mirror:
 async def mirror(
     client: Client, resource: Resource, *, decode=decode_thing, wait=True, **selection
 ) -> AsyncIterator[Mirror]:
-    """Run a reflector, and wait for its first list unless told otherwise."""
+    """Run a reflector, and wait for its first list unless ``wait`` is false."""
     made = Mirror()
     made.reflector = Reflector(client, resource, decode, made.update, **selection)
     task = asyncio.create_task(made.reflector.run())

@@ -47,7 +47,7 @@ class OperatorHarness:
         self.cluster.request("DELETE", f"{self.path(kind, name, namespace)}?propagationPolicy={policy}")
 
     def change(self, kind: str, name: str, document: Document, *, subresource: str = "", who: str = "somebody") -> None:
-        """Change an object as ``kubectl edit`` does: what is changed is somebody's from then on."""
+        """Change an object as ``kubectl edit`` does: the changed fields belong to ``who`` from then on."""
         path = f"{self.path(kind, name)}{f'/{subresource}' if subresource else ''}?fieldManager={who}"
         self.cluster.merge(path, document)
 
@@ -102,7 +102,7 @@ class OperatorHarness:
         return {condition["type"]: condition for condition in found.get("status", {}).get("conditions", ())}
 
     def parents(self, name: str) -> list[Document]:
-        """Return what is said about a route, by parent."""
+        """Return the status of a route, by parent."""
         return list(self.get("HTTPRoute", name).get("status", {}).get("parents", ()))
 
     def routing(self, name: str = "gw") -> wire.Routing:
@@ -134,7 +134,7 @@ class OperatorHarness:
     def until_observed(self, name: str = "gw") -> None:
         """Wait until a Gateway's status is about its newest generation, and nothing is left to do."""
         self.wait_for(lambda: _is_observed(self.get("Gateway", name)), f"{name} is observed")
-        self.operator.settled()
+        self.operator.wait_idle()
 
     def until_condition(self, kind: str, name: str, type_: str, reason: str) -> Document:
         """Wait until a condition has a reason; return it."""

@@ -87,12 +87,12 @@ class OperatorProcess:
 
     def start(self) -> Self:
         self.launch()
-        return self.settled()
+        return self.wait_idle()
 
-    def settled(self) -> Self:
+    def wait_idle(self) -> Self:
         """Wait until it leads and has nothing left to do."""
         try:
-            until(self._is_settled, f"{self.name} leads and is idle", 30)
+            until(self._is_idle, f"{self.name} leads and is idle", 30)
         except AssertionError as failure:
             self.kill()
             raise AssertionError(f"{failure}\n{self.log.read_text()[-4000:]}") from failure
@@ -100,7 +100,7 @@ class OperatorProcess:
 
     def at_rest(self) -> Self:
         """Wait until there is nothing to do for later either: for Gateways without ready pods."""
-        until(lambda: self._is_settled("vgw_operator_jobs_later"), f"{self.name} rests", 60)
+        until(lambda: self._is_idle("vgw_operator_jobs_later"), f"{self.name} rests", 60)
         return self
 
     def await_ready(self) -> Self:
@@ -108,7 +108,7 @@ class OperatorProcess:
         return self
 
     def readiness(self) -> str:
-        """Return what it says about itself while it is ready."""
+        """Return the text of /readyz, empty while it is not ready."""
         return self._page(self.health_port, "/readyz") or ""
 
     def stop(self) -> None:
@@ -127,7 +127,7 @@ class OperatorProcess:
         assert self._process is not None
         return self._process.poll()
 
-    # -- what it says -----------------------------------------------------------------------
+    # -- its reports -----------------------------------------------------------------------
 
     def metrics(self) -> dict[str, float]:
         """Return its metrics by name with labels, as they are written."""
@@ -148,7 +148,7 @@ class OperatorProcess:
             if name.startswith("vgw_operator_writes_total")
         }
 
-    def _is_settled(self, *zero: str) -> bool:
+    def _is_idle(self, *zero: str) -> bool:
         """Whether no job waits or runs and the named metrics are 0, all on one page: delayed jobs start anytime."""
         if self._process is not None and self._process.poll() is not None:
             raise AssertionError(f"{self.name} ended")

@@ -43,7 +43,7 @@ PROMPT = Delays(request=0.0001, news=0.0001, late_news=0.0001, lost=0.0)
 
 
 def answers_to(kind: str) -> str:
-    """Return what the answers to writes of a kind are called, for whoever holds them back."""
+    """Return the name of the answers to writes of a kind, for tests that hold them back."""
     return f"answers to {kind}"
 
 
@@ -237,7 +237,7 @@ def _agrees(selector: str | None, values: dict[str, str]) -> bool:
 
 
 def _line(change: Change, selection: Selection) -> bytes | None:
-    """Return what a watch tells of a change; None where it does not concern it."""
+    """Return the watch event for a change; None where the change is outside the watch."""
     was = change.before is not None and selection.has(change.before)
     remains = change.type != "DELETED" and selection.has(change.after)
     if not was and not remains:

@@ -13,7 +13,7 @@ BACKEND = "web"
 """The Service to which routes lead; there is one in each of the two namespaces."""
 CERTIFICATE = "certificate"
 OURS, OTHERS, STRANGERS = "varnish", "other", "foreign"
-"""Classes: of the operator that is looked at, of another operator of ours, and of somebody else's controller."""
+"""Classes: of the operator under test, of another operator of ours, and of a third-party controller."""
 Document = dict[str, Any]
 
 

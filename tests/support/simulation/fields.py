@@ -30,7 +30,7 @@ IDENTITY: tuple[Path, ...] = (
     ("metadata", "uid"),
     ("metadata", "resourceVersion"),
 )
-"""What says which object is meant, and is nobody's."""
+"""Fields that identify an object and have no owner."""
 
 
 def copied(document: Any) -> Any:
@@ -68,8 +68,8 @@ def leaves(document: Document, path: Path = ()) -> Iterator[tuple[Path, Any]]:
             yield where, value
 
 
-def told(paths: Iterable[Path]) -> Document:
-    """Return paths as managedFields has them. Elements of lists are told as if they were fields."""
+def managed_fields(paths: Iterable[Path]) -> Document:
+    """Return paths as managedFields has them. Elements of lists appear as if they were fields."""
     tree: Document = {}
     for path in sorted(paths):
         branch = tree
@@ -87,7 +87,7 @@ def value_at(document: Document, path: Path) -> Any:
 
 
 def put(document: Document, path: Path, value: Any) -> None:
-    """Set a field in place. An empty mapping says nothing."""
+    """Set a field in place. An empty mapping sets nothing."""
     if value == {}:
         return
     for name in path[:-1]:

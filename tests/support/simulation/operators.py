@@ -26,8 +26,8 @@ from varnish_gateway.operator.plan.jobs import Job
 from varnish_gateway.operator.settings import OperatorSettings
 from varnish_gateway.operator.status.readiness import PodReport
 
-REST_SECONDS, PATIENCE_SECONDS = 30, 400
-"""How long nothing happens before all is said to be at rest, and how long that is waited for."""
+REST_SECONDS, TIMEOUT_SECONDS = 30, 400
+"""How long nothing happens before the simulation is at rest, and the timeout for that."""
 ANSWER_SECONDS = 0.3
 SILENT, FAILING = "silent", "failing"
 """A pod with that in its name does not answer, or has a problem."""
@@ -75,11 +75,11 @@ class Pods:
         data = stored.get("data", {})
         if SILENT in pod.name or names.ROUTING not in data:
             return "no answer"
-        sealed = self._store.documents.get(Key("Secret", namespace, names.secret(name)), {}).get("data", {})
+        secret = self._store.documents.get(Key("Secret", namespace, names.secret(name)), {}).get("data", {})
         routing = msgspec.json.decode(data[names.ROUTING], type=wire.Routing)
         return PodReport(
             vcl=content_hash(data[names.MAIN_VCL].encode()) if names.MAIN_VCL in data else None,
-            tls=content_hash(b64decode(sealed[names.TLS])) if names.TLS in sealed else None,
+            tls=content_hash(b64decode(secret[names.TLS])) if names.TLS in secret else None,
             generation=stored["metadata"].get("annotations", {}).get(names.GENERATION),
             sockets=tuple(listener.socket for listener in routing.listeners),
             up_to_date=True,
@@ -131,8 +131,8 @@ class SimulatedOperator:
 
 
 async def at_rest(store: Store, operators: Sequence[SimulatedOperator]) -> bool:
-    """Wait until nobody has anything to do and nothing has happened for a while; return whether that came."""
-    deadline, quiet = now() + PATIENCE_SECONDS, 0
+    """Wait until all operators are idle and nothing has happened for a while; return whether that came."""
+    deadline, quiet = now() + TIMEOUT_SECONDS, 0
     version = store.version
     while quiet < REST_SECONDS and now() < deadline:
         await asyncio.sleep(1)

@@ -63,7 +63,7 @@ def made(seed: int) -> Run:
 
 
 def fingerprint(seed: int) -> str:
-    """Return what tells a run from every other: all that was stored, by whom and when."""
+    """Return what identifies a run: all that was stored, by which manager and when."""
     run = made(seed)
     history = [(change.version, change.type, *change.key, change.when, change.who) for change in run.store.changes]
     return hashlib.sha256(json.dumps([run.log, history]).encode()).hexdigest()
@@ -137,7 +137,7 @@ async def _rest(store: Store, operators: list[SimulatedOperator]) -> list[str]:
     return problems
 
 
-# -- what is told ------------------------------------------------------------------------------------
+# -- the report -------------------------------------------------------------------------------------
 
 
 def _report(seed: int, run: Run) -> str:

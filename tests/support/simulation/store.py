@@ -6,7 +6,7 @@ Promises: what an operator depends on is as with a real API server, as tests/api
 resource versions, a write that changes nothing, preconditions, server-side apply with its managers, generations,
 finalizers, defaults of the Gateway API, and kinds that are not served. Stored documents are never changed in place.
 
-Two things are left to whoever runs the simulation: the garbage collector (``collect_garbage``) and the load balancer
+Two things are left to the caller: the garbage collector (``collect_garbage``) and the load balancer
 (``give_addresses``) work when they are called.
 """
 
@@ -18,7 +18,19 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
-from support.simulation.fields import Document, Path, copied, drop, keyed, leaves, listed, merged, put, told, value_at
+from support.simulation.fields import (
+    Document,
+    Path,
+    copied,
+    drop,
+    keyed,
+    leaves,
+    listed,
+    managed_fields,
+    merged,
+    put,
+    value_at,
+)
 from support.simulation.virtualtime import now
 from varnish_gateway import errors
 from varnish_gateway.api import Key
@@ -32,7 +44,7 @@ WAITING = {
     "Gateway": ("Accepted", "Programmed"),
     "ListenerSet": ("Accepted", "Programmed"),
 }
-"""The conditions that the CRDs state of an object of which nobody has said anything."""
+"""The conditions that the CRDs give an object before a controller writes its status."""
 COUNTED = ("Deployment", "PodDisruptionBudget")
 """Kinds with a generation, besides those of CRDs."""
 
@@ -58,7 +70,7 @@ class Manager(NamedTuple):
 
 
 class Preconditions(NamedTuple):
-    """What a write says about the object that it means; empty: it says nothing."""
+    """What a write expects of its object; an empty field expects nothing."""
 
     uid: str = ""
     version: str = ""
@@ -113,7 +125,7 @@ class Store:
     # -- what users do ------------------------------------------------------------------------
 
     def put(self, *documents: Document) -> None:
-        """Apply as kubectl does; a status is stored as whoever else writes it does."""
+        """Apply as kubectl does; a status is stored as other writers do."""
         for document in documents:
             self.apply(document, USER, force=True)
             if "status" in document:
@@ -142,7 +154,7 @@ class Store:
             self._announce(kind)
 
     def compact(self) -> None:
-        """Forget all versions but the newest; whoever watches has to list anew."""
+        """Forget all versions but the newest; watchers have to list again."""
         self.oldest = self.version
         self.break_watches()
 
@@ -155,7 +167,7 @@ class Store:
         self.absent.difference_update(kinds)
 
     def collect_garbage(self) -> None:
-        """Delete what is owned by nobody that is still there."""
+        """Delete objects whose owners are all gone."""
         uids = {document["metadata"]["uid"] for document in self.documents.values()}
         for key, document in list(self.documents.items()):
             owners = document["metadata"].get("ownerReferences", ())
@@ -338,7 +350,7 @@ def _settle_conflicts(
 def _managed_fields(owners: dict[Manager, frozenset[Path]]) -> list[Document]:
     """Return who manages which fields."""
     return [
-        {"manager": name, "operation": operation, "fieldsV1": told(paths)}
+        {"manager": name, "operation": operation, "fieldsV1": managed_fields(paths)}
         | ({"subresource": subresource} if subresource else {})
         for (name, operation, subresource), paths in owners.items()
     ]

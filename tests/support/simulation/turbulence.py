@@ -2,10 +2,10 @@
 
 In:   a Store, and a source of chance. The same chance makes the same changes.
 Out:  Gateways, ListenerSets, routes, classes, parameters, user VCL, certificates, Services and pods made, changed,
-      deleted and made anew within moments; generated objects deleted and edited; watches broken, history forgotten,
-      kinds taken away; the lead handed over. ``log`` says what was done and when.
+      deleted and created again within moments; generated objects deleted and edited; watches broken, history forgotten,
+      kinds taken away; the lead handed over. ``log`` records what was done and when.
 
-There are few names, so that what is deleted is often made anew before everybody has heard of its end.
+There are few names, so that deleted objects are often created again before all watchers know of the deletion.
 """
 
 import random
@@ -226,14 +226,14 @@ class Turbulence:
         return self._drop(key) if key else "there is none"
 
     def _unlabel_generated(self) -> str:
-        """Have an object of ours look like nobody's."""
+        """Remove the marks of ownership from an object of ours."""
         key = self._some_generated()
         if key:
             self._store.patch(key, {"metadata": {"labels": None}}, EDITOR)
         return str(key)
 
     def _scale(self) -> str:
-        """Have as many pods as somebody else wants: the field is theirs from then on."""
+        """Set the replicas as another manager: the field is theirs from then on."""
         key = Key("Deployment", HOME, self._chance.choice(GATEWAYS))
         if key in self._store.documents:
             self._store.patch(key, {"spec": {"replicas": self._chance.randint(1, 5)}}, EDITOR)

@@ -1,9 +1,9 @@
-"""An event loop whose time is virtual: nobody waits, the clock is moved instead.
+"""An event loop whose time is virtual: instead of waiting it moves the clock.
 
 In:   a coroutine.
 Out:  what it returns, after as much real time as it takes to compute.
 Promises: timers fire in their order and at their time, to the digit, so a run depends on nothing but the coroutine.
-``time.monotonic`` says the same as the loop as long as the coroutine runs, and is itself again afterwards. Where
+``time.monotonic`` returns the loop's time as long as the coroutine runs, and is itself again afterwards. Where
 nothing is left that could ever happen, Deadlock is raised.
 """
 
@@ -23,7 +23,7 @@ BEGIN_SECONDS = 1000.0
 
 
 class Deadlock(RuntimeError):
-    """Everybody waits for somebody else."""
+    """All tasks wait, and no timer is pending."""
 
 
 class _Selector(selectors.SelectSelector):

@@ -1,7 +1,7 @@
 """Run cases (cases/README.md) against a real varnishd.
 
 In:   the documents of cases/*.yaml.
-Out:  differences between what a case says and what happens, in words; none is a pass.
+Out:  differences between the expectations of a case and what happens, in words; none is a pass.
 
 One varnishd serves all cases one after the other: each replaces the objects of the one
 before, and what changed is reloaded, as with ``vgw run`` and its files. Sockets keep the
@@ -215,7 +215,7 @@ class CaseHarness:
         found = list(_share_differences(row, answers))
         for name, expected in row.each.items():
             part = msgspec.structs.replace(row, to=name, share={}, each={}, **expected)
-            ours = [answer for answer in answers if answer.taker == "/".join(_names(name))]
+            ours = [answer for answer in answers if answer.answered_by == "/".join(_names(name))]
             found += [difference for answer in ours for difference in _differences(part, answer)]
         return found
 
@@ -249,20 +249,22 @@ def _status_differences(case: Case, statuses: Mapping[Key, Any]) -> Iterator[str
         each = expected if isinstance(expected, list) else [expected] * max(len(parents), 1)
         if len(each) != len(parents):
             yield f"HTTPRoute {name}: expected {len(each)} parents, has {len(parents)}"
-        for parent, wanted in zip(parents, each, strict=False):
-            yield from _condition_differences(f"HTTPRoute {name}", parent.conditions, wanted)
+        for parent, expectations in zip(parents, each, strict=False):
+            yield from _condition_differences(f"HTTPRoute {name}", parent.conditions, expectations)
     status = statuses.get(GATEWAY)
     listeners = {found.name: found for found in status.listeners} if isinstance(status, GatewayStatus) else {}
     for name, expected in case.status.get("listeners", {}).items():
-        wanted = {key: value for key, value in expected.items() if key != "attached"}
-        yield from _condition_differences(f"listener {name}", listeners[name].conditions, wanted)
+        expectations = {key: value for key, value in expected.items() if key != "attached"}
+        yield from _condition_differences(f"listener {name}", listeners[name].conditions, expectations)
         if expected.get("attached") not in (None, listeners[name].attached_routes):
             yield f"listener {name}: expected {expected['attached']} routes, has {listeners[name].attached_routes}"
 
 
-def _condition_differences(subject: str, conditions: Sequence[Condition], wanted: Mapping[str, str]) -> Iterator[str]:
+def _condition_differences(
+    subject: str, conditions: Sequence[Condition], expectations: Mapping[str, str]
+) -> Iterator[str]:
     found = {condition.type: condition for condition in conditions}
-    for kind, expected in wanted.items():
+    for kind, expected in expectations.items():
         condition = found.get(kind)
         if condition is None:
             yield f"{subject}: expected {kind} {expected}, there is no such condition"
@@ -273,8 +275,8 @@ def _condition_differences(subject: str, conditions: Sequence[Condition], wanted
 
 def _differences(row: Row, answer: Answer) -> Iterator[str]:
     expected = {"/".join(_names(row.to))} if row.to else set(_statuses(row))
-    if answer.taker not in expected:
-        yield f"expected {_one_of(expected)}, got {answer.taker}"
+    if answer.answered_by not in expected:
+        yield f"expected {_one_of(expected)}, got {answer.answered_by}"
         return
     yield from _header_differences("response", answer.headers, row.answers)
     if row.saw:
@@ -289,9 +291,9 @@ def _one_of(expected: set[str] | set[int]) -> str:
     return " or ".join(map(str, expected))
 
 
-def _seen_differences(wanted: Mapping[str, Any], seen: ReceivedRequest) -> Iterator[str]:
+def _seen_differences(expectations: Mapping[str, Any], seen: ReceivedRequest) -> Iterator[str]:
     plain = {"method": seen.method, "target": seen.target, "body": seen.body}
-    for name, value in wanted.items():
+    for name, value in expectations.items():
         if name == "headers":
             yield from _header_differences("request", seen.headers, value)
         elif name == "host":
@@ -300,8 +302,10 @@ def _seen_differences(wanted: Mapping[str, Any], seen: ReceivedRequest) -> Itera
             yield f"{name} of the request: expected {_short(value)}, the Service saw {_short(plain[name])}"
 
 
-def _header_differences(subject: str, headers: Sequence[tuple[str, str]], wanted: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in wanted.items():
+def _header_differences(
+    subject: str, headers: Sequence[tuple[str, str]], expectations: Mapping[str, Any]
+) -> Iterator[str]:
+    for name, value in expectations.items():
         lines = [line for header, line in headers if header.lower() == name.lower()]
         found: Any = lines if isinstance(value, list) else ",".join(lines) if lines else None
         if found != value:
@@ -309,7 +313,7 @@ def _header_differences(subject: str, headers: Sequence[tuple[str, str]], wanted
 
 
 def _share_differences(row: Row, answers: Sequence[Answer]) -> Iterator[str]:
-    counts = Counter(answer.taker for answer in answers)
+    counts = Counter(answer.answered_by for answer in answers)
     shares = {name if isinstance(name, int) else "/".join(_names(name)): part for name, part in row.share.items()}
     for name in counts.keys() | shares.keys():
         part, got = shares.get(name, 0.0), counts[name] / row.of

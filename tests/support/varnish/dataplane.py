@@ -55,7 +55,7 @@ def user_vcl(text: str) -> str:
     return main_vcl(UserVcl(text=text, source="user.vcl"))
 
 
-def saying(word: str) -> str:
+def vcl_with_header(word: str) -> str:
     """User VCL that names itself in every answer."""
     return user_vcl(f'sub vcl_deliver {{ set resp.http.Says = "{word}"; }}')
 
@@ -124,9 +124,9 @@ async def until_header(port: int, name: str, value: str) -> None:
     await until_async(has_it, f"{name} is {value}")
 
 
-async def until_heard(data_plane: DataPlane, kind: type[events.Event]) -> None:
-    await until_async(lambda: heard(data_plane, kind), kind.__name__)
+async def until_published(data_plane: DataPlane, kind: type[events.Event]) -> None:
+    await until_async(lambda: published(data_plane, kind), kind.__name__)
 
 
-def heard(data_plane: DataPlane, kind: type[events.Event]) -> list[events.Event]:
+def published(data_plane: DataPlane, kind: type[events.Event]) -> list[events.Event]:
     return [record.event for record in data_plane.bus.history if isinstance(record.event, kind)]

@@ -44,7 +44,7 @@ CACHE_EVERYTHING = "sub vcl_recv { return (hash); }\n"
 
 
 def refusing_endpoint() -> wire.Endpoint:
-    """Return an address of loopback at which nobody listens."""
+    """Return an address of loopback that no process listens on."""
     return wire.Endpoint(address="127.0.0.1", port=free_port())
 
 

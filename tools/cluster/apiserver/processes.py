@@ -40,7 +40,7 @@ class RunningProgram:
         self._process.wait()
 
     def pause(self) -> None:
-        """Stop it without ending it: its connections stay open and nobody answers."""
+        """Stop it without ending it: its connections stay open and get no answers."""
         self._process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)  # threads may run on for a moment
 

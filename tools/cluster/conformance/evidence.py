@@ -1,4 +1,4 @@
-"""Keep what tells why a test failed: objects with their statuses, events, logs of pods and of the node.
+"""Keep what explains why a test failed: objects with their statuses, events, logs of pods and of the node.
 
 A test removes its objects when it ends, and the logs of its pods go with them, so they are
 copied as soon as a part of it has failed.

@@ -24,7 +24,7 @@ class Progress:
     """Tests of which a part has failed, in that order."""
 
     def feed(self, line: str) -> str | None:
-        """Take a line of the suite; return what to tell, if there is something."""
+        """Process a line of the suite; return what to print, if there is something."""
         if step := _STEP.search(line):
             return f"set-up: {step[1]}"
         found = _RESULT.match(line)

@@ -53,15 +53,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--impatient", type=int, metavar="SECONDS", help="for debugging: shorter time-outs")
 
 
-def conformance(told: argparse.Namespace, say: Say) -> int:
+def conformance(options: argparse.Namespace, say: Say) -> int:
     directory = ROOT / "build" / "conformance" / time.strftime("%Y%m%d-%H%M%S")
     directory.mkdir(parents=True)
     say(f"full log and everything else: {directory}")
-    with session.cluster(say, keep=told.keep):
+    with session.cluster(say, keep=options.keep):
         try:
-            if not told.no_install:
+            if not options.no_install:
                 install.everything(say)
-            progress, status = _run(told, directory, say)
+            progress, status = _run(options, directory, say)
         except ClusterError:
             evidence.collect(directory / "evidence")
             say(f"evidence: {directory / 'evidence'}")
@@ -73,25 +73,25 @@ def conformance(told: argparse.Namespace, say: Say) -> int:
     say(f"{progress.summary()}: {'the suite passed' if passed else 'the suite did NOT pass'}")
     for test in progress.failed:
         say(f"  failed: {test}")
-    if passed and _is_whole(told):
+    if passed and _is_whole(options):
         say(f"report: {_publish(directory / 'report.yaml')}")
     return 0 if passed else 1
 
 
-def _is_whole(told: argparse.Namespace) -> bool:
-    return not (told.run_test or told.impatient or told.no_install)
+def _is_whole(options: argparse.Namespace) -> bool:
+    return not (options.run_test or options.impatient or options.no_install)
 
 
-def _run(told: argparse.Namespace, directory: Path, say: Say) -> tuple[Progress, int]:
+def _run(options: argparse.Namespace, directory: Path, say: Say) -> tuple[Progress, int]:
     claimed = install.supported_features()
-    progress = Progress(expected(_needed_features(directory), claimed, told.run_test))
+    progress = Progress(expected(_needed_features(directory), claimed, options.run_test))
     say(f"{len(progress.expected)} tests for {len(claimed)} features")
     if not progress.expected:
-        raise ClusterError(f"the suite has no test called {told.run_test}")
+        raise ClusterError(f"the suite has no test called {options.run_test}")
     with (
         (directory / "conformance.log").open("w") as log,
         subprocess.Popen(
-            inside.in_client(*command(directory / "report.yaml", told.run_test, told.impatient)),
+            inside.in_client(*command(directory / "report.yaml", options.run_test, options.impatient)),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -118,7 +118,7 @@ def _run(told: argparse.Namespace, directory: Path, say: Say) -> tuple[Progress,
 
 def command(report: Path, run_test: str | None = None, longest: int | None = None) -> list[str]:
     """Return the suite's command line."""
-    told = {
+    flags = {
         "gateway-class": install.CLASS,
         "conformance-profiles": PROFILE,
         "usable-address": layout.USABLE_ADDRESS,
@@ -128,11 +128,11 @@ def command(report: Path, run_test: str | None = None, longest: int | None = Non
         **IMPLEMENTATION,
     }
     if run_test:
-        told |= {"run-test": run_test, "cleanup-base-resources": "false"}
+        flags |= {"run-test": run_test, "cleanup-base-resources": "false"}
     if longest:
-        told["timeout-config-overrides"] = ";".join(f"{name}:{longest}" for name in WAITS)
+        flags["timeout-config-overrides"] = ";".join(f"{name}:{longest}" for name in WAITS)
     go = ("-test.run=^TestConformance$", "-test.v=test2json", f"-test.timeout={TIMEOUT}")
-    return [str(BIN / "conformance"), *go, *(f"--{name}={value}" for name, value in told.items())]
+    return [str(BIN / "conformance"), *go, *(f"--{name}={value}" for name, value in flags.items())]
 
 
 def _needed_features(directory: Path) -> dict[str, list[str]]:

@@ -34,14 +34,14 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--keep", type=int, required=True, help="descriptor of the lock")
     parser.add_argument("--lifeline", type=int, help="descriptor of a pipe; the node ends with it")
-    told = parser.parse_args()
-    for descriptor in (told.keep, told.lifeline):
+    options = parser.parse_args()
+    for descriptor in (options.keep, options.lifeline):
         if descriptor is not None:
             os.set_inheritable(descriptor, False)
     prepare_mounts()
     prepare_network()
     packages = layout.PACKAGES.resolve()
-    supervisor = Supervisor(layout.LOGS, environment(packages), told.lifeline)
+    supervisor = Supervisor(layout.LOGS, environment(packages), options.lifeline)
     supervisor.start(programs.first(packages))
     if not supervisor.wait_for(api_is_ready, API_SECONDS):
         say(f"the API server is not ready after {API_SECONDS:.0f} s")

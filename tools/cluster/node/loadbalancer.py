@@ -44,8 +44,8 @@ class Balancer:
         if not _is_ours(service):
             self.forget(service)
             return _status(None) if has else None
-        wanted = spec.get("loadBalancerIP") or has or self._next()
-        given = wanted if wanted in POOL and wanted not in self._others(uid) else None
+        desired = spec.get("loadBalancerIP") or has or self._next()
+        given = desired if desired in POOL and desired not in self._others(uid) else None
         if given:
             self._taken[uid] = given
         else:

@@ -1,6 +1,6 @@
 """The first process of the node's namespaces: starts programs, starts them again when they end, reaps orphans.
 
-In:   programs, and a lifeline: a pipe whose other end somebody holds for as long as the node is wanted.
+In:   programs, and a lifeline: a pipe whose other end its owner keeps open while the node is needed.
 Out:  when the lifeline is cut, or SIGTERM comes, ``supervise`` returns; the kernel then ends whatever
       still runs in the namespaces, because their first process is gone.
 """
@@ -26,8 +26,8 @@ class Supervisor:
         self._running: dict[int, Program] = {}
         self._due: list[tuple[float, Program]] = []
         self._wanted = True
-        self._signals, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(told)
+        self._signals, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakeup)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self._stop())
 
@@ -45,7 +45,7 @@ class Supervisor:
         return False
 
     def supervise(self) -> None:
-        """Keep everything running until nobody wants it any more."""
+        """Keep everything running until SIGTERM or the end of the lifeline."""
         while self._wanted:
             self._step(None)
 
