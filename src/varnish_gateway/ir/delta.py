@@ -41,6 +41,17 @@ class GatewayDelta(Struct, kw_only=True):
     tls: Tls | None = None
     routes: dict[Key, wire.Route | None] = field(default_factory=dict)
 
+    def merge(self, later: "GatewayDelta") -> "GatewayDelta":
+        """Return one delta from before this one to after the later one."""
+        return GatewayDelta(
+            listeners=self.listeners if later.listeners is None else later.listeners,
+            placed=self.placed if later.placed is None else later.placed,
+            user_vcl=self.user_vcl if later.user_vcl is UNSET else later.user_vcl,
+            parameters=self.parameters if later.parameters is None else later.parameters,
+            tls=self.tls if later.tls is None else later.tls,
+            routes={**self.routes, **later.routes},
+        )
+
 
 class Delta(Struct, kw_only=True):
     """What changed. A Gateway with the value None is gone, or not ours any more.

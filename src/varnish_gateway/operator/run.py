@@ -32,10 +32,11 @@ from varnish_gateway.operator.execute.workers import Workers
 from varnish_gateway.operator.execute.writer import Writer
 from varnish_gateway.operator.leadership import AlwaysLeading, Leadership, work_while_leading
 from varnish_gateway.operator.metrics import MetricSources, page
-from varnish_gateway.operator.observe.state import ObservedState
+from varnish_gateway.operator.observe.state import Batch, ObservedState
 from varnish_gateway.operator.observe.watches import Watches
 from varnish_gateway.operator.plan.jobs import Job, Jobs
 from varnish_gateway.operator.plan.reconciler import Reconciler
+from varnish_gateway.operator.plan.step import Step
 from varnish_gateway.operator.settings import OperatorSettings
 from varnish_gateway.operator.status.chaperones import Chaperones
 from varnish_gateway.runtime.signals import stop_signal
@@ -168,15 +169,19 @@ class Operator:
         A referenced object that is not watched yet is read first, such as a ConfigMap: no job runs
         between the translation without it and the one with it.
         """
-        batch = await self._watches.batch()
-        steps = [(batch, self._reconciler.translate(batch.inputs))]
+        steps = [self._translated(await self._watches.batch())]
         referenced = self._reconciler.referenced
         while (more := await self._watches.follow_references(referenced, group)) is not None:
-            steps.append((more, self._reconciler.translate(more.inputs)))
+            later = self._translated(more)
+            merged = steps[-1].merge(later)
+            steps[-1:] = [steps[-1], later] if merged is None else [merged]
         jobs = Jobs()
-        for step, delta in steps:
-            jobs.merge(self._reconciler.reconcile(step, delta))
+        for batch, delta in steps:
+            jobs.merge(self._reconciler.reconcile(batch, delta))
         self.workers.enqueue(jobs)
+
+    def _translated(self, batch: Batch) -> Step:
+        return Step(batch, self._reconciler.translate(batch.inputs))
 
     def _readiness(self) -> tuple[int, str]:
         if not self.is_synced:
