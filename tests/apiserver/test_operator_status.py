@@ -30,7 +30,7 @@ def use_vcl(harness: OperatorHarness) -> None:
 # -- classes -------------------------------------------------------------------------------------
 
 
-def test_a_class_is_accepted_and_lists_what_we_support(harness):
+def test_class_is_accepted_and_lists_supported_features(harness):
     found = harness.get("GatewayClass", harness.class_name)
     condition = harness.conditions("GatewayClass", harness.class_name)["Accepted"]
     assert (condition["status"], condition["reason"]) == ("True", "Accepted")

@@ -80,7 +80,7 @@ def test_every_field_of_the_wire_format_survives() -> None:
         assert msgspec.convert(answer["winner"]["match"], wire.Match) == rule.matches[0]
 
 
-def test_winner_tells_backends_and_what_they_see() -> None:
+def test_winner_names_its_backends_and_the_rewritten_request() -> None:
     winner = explain("http://cafe.example.com/tea/pot?hot=1", headers=(("x-leaf", "green"),))["winner"]
     assert (winner["route"], winner["identity"], winner["hostname"]) == (
         "shop/cafe",
@@ -94,12 +94,12 @@ def test_winner_tells_backends_and_what_they_see() -> None:
     ]
 
 
-def test_redirect_tells_its_location() -> None:
+def test_redirect_reports_its_location() -> None:
     winner = explain("/old?q", headers=(("Host", "cafe.example.com"),))["winner"]
     assert winner["location"] == "http://new.example.com:8081/new?q"
 
 
-def test_runner_up_tells_why_it_lost() -> None:
+def test_runner_up_reports_why_it_lost() -> None:
     answer = explain("http://cafe.example.com/tea?hot=1", method="PUT")
     assert answer["winner"] is None
     assert answer["runnersUp"][0]["identity"] == "shop/cafe/tea"
@@ -115,12 +115,12 @@ def test_url_is_read_as_ghost_reads_it() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://a b/", "http://cafe.example.com/#x", "tea", ""])
-def test_what_ghost_answers_with_400_is_refused(url: str) -> None:
+def test_request_that_ghost_answers_with_400_is_an_error(url: str) -> None:
     with pytest.raises(ValueError, match="malformed: 400"):
         explain(url)
 
 
-def test_what_no_rule_is_asked_about_is_refused() -> None:
+def test_connect_and_malformed_target_are_errors() -> None:
     with pytest.raises(ValueError, match="CONNECT is not served: 405"):
         explain("http://cafe.example.com/tea", method="CONNECT")
     with pytest.raises(ValueError, match="malformed: 400"):
@@ -128,7 +128,7 @@ def test_what_no_rule_is_asked_about_is_refused() -> None:
     assert explain("*", method="OPTIONS", headers=(("Host", "cafe.example.com"),))["target"] == "*"
 
 
-def test_shard_takes_the_place_of_its_number() -> None:
+def test_shard_replaces_the_one_of_its_number() -> None:
     router = _ghost.Router()
     router.update(msgspec.json.encode(EVERY_FIELD))
     other = wire.Routing(version=2, shard=1, shards=4, routes=())
@@ -171,7 +171,7 @@ def test_regex_is_taken(pattern: str) -> None:
         ("(a{1000}){1000}", "too large"),
     ],
 )
-def test_regex_is_refused_with_a_reason_in_one_line(pattern: str, reason: str) -> None:
+def test_invalid_regex_is_rejected_with_a_reason_in_one_line(pattern: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as refused:
         _ghost.validate_regex(pattern)
     assert "\n" not in str(refused.value)

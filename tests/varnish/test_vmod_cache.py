@@ -43,7 +43,7 @@ def test_matches_that_rewrite_differently_share_no_object(ghost, tea, first, of_
     assert len(tea.seen) == 2
 
 
-def test_what_a_backend_without_weight_gave_is_not_served(ghost, tea, coffee):
+def test_object_of_a_backend_that_lost_its_weight_is_not_served(ghost, tea, coffee):
     def weights(of_tea: int, of_coffee: int) -> Config:
         rule = to(backend("tea", weight=of_tea), backend("coffee", weight=of_coffee))
         return Config([route("r", rule)], {"tea": [tea], "coffee": [coffee]})
@@ -92,7 +92,7 @@ def test_grace_outlives_a_share_without_backend(ghost, tea):
     assert ghost.get("/unknown").status == 500
 
 
-def test_a_revalidated_object_has_what_a_filter_adds_once(ghost):
+def test_revalidated_object_has_added_headers_once(ghost):
     fresh = answer(headers=['ETag: "a"', "X-A: of the origin"])
     with ScriptedOrigin(fresh, NOT_MODIFIED) as origin:
         service = backend("pool", filters=adding("x-a", "1"))

@@ -66,7 +66,7 @@ def test_a_preflight_never_reaches_the_backend(ghost, tea):
     assert not tea.seen
 
 
-def test_what_a_preflight_is_told(ghost):
+def test_preflight_response_lists_what_is_allowed(ghost):
     assert cors_headers(preflight(ghost, "/some", "https://x.www.bar.com", "GET", "x-header-1")) == {
         "access-control-allow-origin": "https://x.www.bar.com",
         "access-control-allow-credentials": "true",
@@ -104,7 +104,7 @@ def test_an_options_request_without_an_announcement_is_the_backends(ghost, tea):
     assert len(tea.seen) == 3
 
 
-def test_answers_say_who_may_read_them(ghost):
+def test_responses_name_the_allowed_origin(ghost):
     answer = ghost.get("/some", headers=[("Origin", "https://www.bar.com")])
     assert cors_headers(answer) == {
         "access-control-allow-origin": "https://www.bar.com",
@@ -124,7 +124,7 @@ def test_so_do_redirects_and_errors_of_the_gateway(ghost):
     assert preflight(ghost, "/moved", "https://x.org").status == 204
 
 
-def test_what_the_backend_says_does_not_count(ghost):
+def test_cors_headers_of_the_backend_are_removed(ghost):
     own = '["Access-Control-Allow-Origin: *", "access-control-max-age: 9", "Vary: accept, origin"]'
     answer = ghost.get("/some", headers=[("Origin", "https://foobar.com"), ("Echo-Answer", own)])
     assert cors_headers(answer) == {}

@@ -46,7 +46,7 @@ def test_endpoints_share_evenly(serve, origins):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_refusing_endpoint_goes_unnoticed(serve, origins, method):
+def test_endpoint_that_refuses_connections_fails_no_request(serve, origins, method):
     ghost = serve(origins[0], refusing_endpoint(), refusing_endpoint())
     body = "x" * 3000 if method == "POST" else ""
     origins[0].seen.clear()
@@ -72,7 +72,7 @@ def test_the_rest_of_the_load_is_shared_evenly_around_a_dead_endpoint(serve, ori
     assert all(400 < served[name] < 600 for name in "abc"), served
 
 
-def test_nobody_left_is_a_503(serve):
+def test_service_whose_endpoints_all_refuse_answers_503(serve):
     answer = serve(refusing_endpoint(), refusing_endpoint()).get()
     assert answer.status == 503
     assert b"No endpoint accepts connections" in answer.body
@@ -159,7 +159,7 @@ def test_a_sick_endpoint_is_left_alone(serve, origins):
     assert set(served) == {"b", "c"}
 
 
-def test_backend_list_tells_health(serve, origins):
+def test_backend_list_reports_health(serve, origins):
     listed = serve(origins[0], refusing_endpoint()).admin("backend.list")
     assert re.search(r"vcl1\.pool\(default/pool:80\)\s+probe\s+2/2\s+healthy", listed)
     assert re.search(r"vcl1\.rule\(default/r/0\)\s+probe\s+1/1\s+healthy", listed)

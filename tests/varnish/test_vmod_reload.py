@@ -83,7 +83,7 @@ def test_the_reload_endpoint_is_for_the_loopback_socket_alone(tea):
         (b'{"version": 1, "vhosts": {"a": {"backends": [{"address": "nowhere", "port": 1}]}}}', "not an IP address"),
     ],
 )
-def test_a_refused_configuration_changes_nothing(ghost, text, reason):
+def test_rejected_configuration_changes_nothing(ghost, text, reason):
     answer = ghost.reload(text)
     assert answer.status == 500
     assert reason in (answer.header("x-ghost-error") or "")
@@ -106,7 +106,7 @@ def test_a_vcl_does_not_load_without_a_configuration(ghost):
     assert ghost.get().origin == "tea"
 
 
-def test_a_path_in_vcl_goes_before_the_environment(ghost, coffee):
+def test_path_in_vcl_takes_precedence_over_the_environment(ghost, coffee):
     directory = ghost.directory / "elsewhere"
     directory.mkdir()
     serving("coffee", coffee).write(directory)
@@ -192,7 +192,7 @@ def test_connections_survive_both_kinds_of_reload(ghost, tea):
     assert tea.connections == before
 
 
-def test_an_older_vcl_is_brought_up_to_date(ghost, tea, coffee):
+def test_older_vcl_catches_up(ghost, tea, coffee):
     ghost.load_vcl("# newer\n")
     ghost.reload(serving("coffee", coffee))
     ghost.admin("vcl.use", "vcl1")  # still warm, never asked to reload
@@ -206,7 +206,7 @@ def test_an_older_vcl_is_brought_up_to_date(ghost, tea, coffee):
     assert "vcl1.rule(default/drink/0)" in ghost.admin("backend.list", "vcl1.*")
 
 
-def test_one_request_brings_an_older_vcl_up_to_date_and_the_others_go_on(tea):
+def test_one_request_updates_an_older_vcl_while_others_are_served(tea):
     workers = {"thread_pools": "1", "thread_pool_min": "60", "thread_pool_max": "60"}
     with GhostHarness(many_routes(1, "tea", tea), parameters=workers) as ghost:
         ghost.configure(many_routes(3000, "tea", tea))

@@ -47,7 +47,7 @@ def test_other_codes_are_answers(serve):
         assert len(flaky.requests) == 1
 
 
-def test_a_rule_without_retries_takes_what_comes(serve):
+def test_rule_without_retries_delivers_the_first_response(serve):
     with ScriptedOrigin(close, answer(503), answer()) as flaky:
         ghost = serve(flaky)
         assert [ghost.get().status, ghost.get().status] == [502, 503]
@@ -77,7 +77,7 @@ def test_a_response_that_is_thrown_away_leaves_nothing_behind(serve):
         b"Content-Length: 5\r\nContent-Length: 6",
     ],
 )
-def test_what_follows_a_response_without_an_end_is_nobodys_answer(serve, framing):
+def test_bytes_after_a_retried_response_are_not_taken_for_the_next_one(serve, framing):
     forged = b"HTTP/1.1 200 Forged\r\nContent-Length: 6\r\n\r\nforged"
     endless = trickle([b"HTTP/1.1 503 No\r\n" + framing + b"\r\n\r\n", forged], 0.1)
     with ScriptedOrigin(endless, answer(200, b"right")) as flaky:
@@ -144,7 +144,7 @@ def test_too_many_time_outs_are_a_504(serve):
         assert len(slow.requests) == 3
 
 
-def test_an_endpoint_that_comes_back_is_found_by_a_retry(serve):
+def test_retry_finds_an_endpoint_that_recovered(serve):
     """Nothing was sent, so any method may be tried again; varnishd leaves it alone for 250 ms."""
     ghost = serve(refusing_endpoint(), retry=retry(2))
     began = time.monotonic()
@@ -176,7 +176,7 @@ def test_the_deadline_covers_all_attempts(serve):
         assert 1.1 < time.monotonic() - began < SOON
 
 
-def test_an_answer_stands_where_no_time_is_left_for_another(serve):
+def test_response_is_delivered_if_no_time_is_left_for_a_retry(serve):
     with ScriptedOrigin(answer(500, b"the first")) as bad:
         ghost = serve(bad, retry=retry(3, backoff=20_000), timeouts=wire.Timeouts(request=15_000))
         began = time.monotonic()

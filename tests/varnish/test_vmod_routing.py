@@ -211,7 +211,7 @@ def test_a_full_path_rewrite_keeps_the_query(serve, tea):
     assert tea.seen[-1].target == "/all?c=d"
 
 
-def test_a_rewrite_of_one_backend_stands_instead_of_the_rules(serve, tea):
+def test_rewrite_of_a_backend_replaces_that_of_the_rule(serve, tea):
     of_rule = wire.Rewrite(hostname="rule", path=wire.PathModifier(type="prefix", value="/rule"))
     of_backend = wire.Rewrite(path=wire.PathModifier(type="prefix", value="/backend"))
     rule = to(

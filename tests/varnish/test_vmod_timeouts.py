@@ -46,7 +46,7 @@ def test_over_http2_too(serve):
 
 
 @pytest.mark.parametrize("timeouts", [within(request=LONG), within(backend_request=LONG), None])
-def test_an_endpoint_in_time_is_heard(serve, timeouts):
+def test_endpoint_that_answers_in_time_is_served(serve, timeouts):
     with ScriptedOrigin(late(0.4, answer())) as slow:
         assert serve(slow, timeouts=timeouts).get().status == 200
 
@@ -103,14 +103,14 @@ def test_time_outs_of_varnishd_itself_are_504_too(serve, timeouts):
         within(request=LONG, backend_request=0),
     ],
 )
-def test_who_says_how_long_gets_it_whatever_varnishd_allows_the_others(serve, timeouts):
+def test_limit_of_a_rule_overrides_varnishds_timeout(serve, timeouts):
     body = [HEAD[:10], HEAD[10:], b"x" * 50, b"x" * 50]
     with ScriptedOrigin(late(0.7, trickle(body, 0.7))) as slow:
         answered = serve(slow, timeouts=timeouts).get()
     assert (answered.status, answered.body) == (200, b"x" * 100)
 
 
-def test_what_user_vcl_asks_for_counts_where_there_is_no_limit(serve):
+def test_timeout_of_user_vcl_applies_without_a_limit(serve):
     with ScriptedOrigin(silence) as slow:
         ghost = serve(slow, timeouts=within(request=0))
         ghost.load_vcl("sub vcl_backend_fetch { set bereq.first_byte_timeout = 0.2s; }")
@@ -148,7 +148,7 @@ def test_the_shorter_one_counts(serve):
         assert seconds < SOON
 
 
-def test_what_user_vcl_asks_for_counts_if_it_is_shorter(serve):
+def test_shorter_timeout_of_user_vcl_applies(serve):
     with ScriptedOrigin(silence) as slow:
         ghost = serve(slow, timeouts=within(request=LONG))
         ghost.load_vcl("""

@@ -98,7 +98,7 @@ def test_the_client_is_the_one_that_the_terminator_names(ghost, tea):
     assert tea.seen[-1].values("x-gateway-listener") == [SOCKET]
 
 
-def test_backends_are_told_the_scheme_whatever_clients_say(ghost, tea):
+def test_backends_receive_the_scheme_of_the_connection(ghost, tea):
     forged = (("X-Forwarded-Proto", "gopher"), ("x-forwarded-proto", "https"))
     for http2 in (False, True):
         ask(ghost, "example.org", "example.org", http2=http2, headers=forged)

@@ -40,7 +40,7 @@ def ghost(shared, tea, coffee) -> GhostHarness:
     return shared
 
 
-def test_everything_passes_unless_user_vcl_says_otherwise(ghost, tea):
+def test_requests_pass_unless_user_vcl_returns(ghost, tea):
     ghost.load_vcl()
     ghost.get("/tea")
     ghost.get("/tea")
@@ -99,7 +99,7 @@ def test_the_client_url_stays_in_the_cache_key_and_in_bans(ghost, tea):
     "change",
     ['set req.url = "/coffee";', 'set req.http.Host = "x"; set req.url = "/coffee";', 'set req.method = "GET";'],
 )
-def test_what_user_vcl_changes_is_routed_again(ghost, change):
+def test_request_changed_by_user_vcl_is_routed_again(ghost, change):
     ghost.load_vcl(f"sub vcl_recv {{ if (req.http.X-Change) {{ {change} }} }}")
     expected = "coffee" if "coffee" in change else "tea"
     assert ghost.get("/tea", headers=[("X-Change", "1")]).origin == expected
@@ -171,7 +171,7 @@ def test_init_is_needed_once(ghost):
         ghost.load_vcl("sub vcl_init { ghost.init(); }")
 
 
-def test_a_probe_for_every_backend_is_refused(ghost):
+def test_probe_named_default_is_rejected(ghost):
     ghost.load_vcl()
     child = ghost.child
     own = 'backend own { .host = "127.0.0.1"; }\nsub vcl_recv { if (req.http.own) { set req.backend_hint = own; } }\n'

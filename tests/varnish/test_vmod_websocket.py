@@ -79,7 +79,7 @@ def test_behind_a_tls_terminator_too(serve):
     assert b"X-Forwarded-For: 192.0.2.7\r\n" in origin.requests[0]
 
 
-def test_what_the_backend_sees(serve):
+def test_backend_receives_the_filtered_upgrade_request(serve):
     filters = wire.Filters(
         request=wire.HeaderModifier(set=(wire.Header(name="X-Mine", value="2"),)),
         rewrite=wire.Rewrite(path=wire.PathModifier(type="prefix", value="/rooms"), hostname="inner.org"),

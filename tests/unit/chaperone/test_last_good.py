@@ -31,7 +31,7 @@ def test_empty_directory_has_no_configuration(place):
     assert LastGood(place, "n/gw").load() is None
 
 
-def test_what_was_saved_is_found(place):
+def test_saved_configuration_is_loaded(place):
     LastGood(place, "n/gw").save(in_force())
     assert LastGood(place, "n/gw").load() == SavedConfiguration("vcl 4.1;", ROUTING, {"n/tea:80": TEA}, "3")
 
@@ -45,7 +45,7 @@ def test_the_newest_is_found_and_nothing_else_stays(place):
     assert LastGood(place, "n/gw").load() == SavedConfiguration("vcl 4.1; # two", ROUTING, {"n/tea:80": MILK}, "4")
 
 
-def test_only_what_changed_is_written(place):
+def test_only_changed_files_are_written(place):
     last = LastGood(place, "n/gw")
     last.save(in_force())
     stamps = {path.name: path.stat().st_mtime_ns for path in place.iterdir()}
@@ -63,7 +63,7 @@ def test_the_same_again_writes_nothing(place):
     assert (place / "last.json").stat().st_ino == stamp
 
 
-def test_restarted_process_loads_what_the_last_one_saved(place):
+def test_restarted_process_loads_the_saved_configuration(place):
     LastGood(place, "n/gw").save(in_force())
     kept = {path.name: path.stat().st_ino for path in place.iterdir() if path.name != "last.json"}
     second = LastGood(place, "n/gw")
@@ -156,6 +156,6 @@ def test_file_that_can_not_be_removed_is_only_logged(place, caplog):
     assert "can't clean up" in caplog.text
 
 
-def test_what_is_on_disk_is_json_that_names_its_owner(place):
+def test_saved_file_is_json_that_names_its_owner(place):
     LastGood(place, "n/gw").save(in_force())
     assert msgspec.json.decode((place / "last.json").read_bytes())["owner"] == "n/gw"

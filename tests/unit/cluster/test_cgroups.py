@@ -26,12 +26,12 @@ def test_the_second_version_has_one_hierarchy():
     assert cgroups.hierarchies(UNIFIED) == cgroups.Hierarchies(2, (Path("/sys/fs/cgroup"),))
 
 
-def test_no_cgroups_at_all_are_an_error_that_says_so():
+def test_missing_cgroups_are_reported():
     with pytest.raises(ClusterError, match="no cgroup file system"):
         cgroups.hierarchies("proc /proc proc rw 0 0\n")
 
 
-def test_a_cpuset_is_filled_before_it_takes_processes(tmp_path):
+def test_cpuset_is_filled_before_processes_join(tmp_path):
     for file, text in {"cpuset.cpus": "0-1\n", "cpuset.mems": "0\n"}.items():
         (tmp_path / file).write_text(text)
     cgroups.create(cgroups.Hierarchies(1, (tmp_path,)))
@@ -50,14 +50,14 @@ def test_the_second_version_hands_every_controller_on(tmp_path):
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+pids"
 
 
-def test_a_controller_that_is_refused_is_named(tmp_path):
+def test_unavailable_controller_is_named(tmp_path):
     (tmp_path / "cgroup.controllers").write_text("memory\n")
     (tmp_path / "cgroup.subtree_control").mkdir()  # writing to it fails
     with pytest.raises(ClusterError, match="can't hand on the controller memory"):
         cgroups.create(cgroups.Hierarchies(2, (tmp_path,)))
 
 
-def test_removal_takes_what_is_below_and_is_repeatable(tmp_path):
+def test_removal_is_recursive_and_repeatable(tmp_path):
     found = cgroups.Hierarchies(1, (tmp_path / "cpu", tmp_path / "memory"))
     for root in found.roots:
         (root / cgroups.CGROUP.lstrip("/") / "kubepods" / "pod1").mkdir(parents=True)
@@ -66,7 +66,7 @@ def test_removal_takes_what_is_below_and_is_repeatable(tmp_path):
     assert not cgroups.leftovers(found)
 
 
-def test_a_group_that_stays_is_told(tmp_path, monkeypatch):
+def test_group_that_can_not_be_removed_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(cgroups, "REMOVAL_SECONDS", 0.1)
     group = tmp_path / cgroups.CGROUP.lstrip("/")
     group.mkdir()

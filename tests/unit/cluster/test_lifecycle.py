@@ -31,7 +31,7 @@ def test_the_cluster_of_another_checkout_is_not_taken_down(monkeypatch, ended):
     assert not ended
 
 
-def test_whoever_waited_for_our_cluster_may_have_the_machine_at_once(monkeypatch, ended):
+def test_down_reports_a_cluster_that_started_after_ours(monkeypatch, ended):
     holders = [OURS, THEIRS]
     monkeypatch.setattr(lock, "holder", lambda: holders.pop(0) if len(holders) > 1 else holders[0])
     monkeypatch.setattr(lock, "acquire", refuse)

@@ -19,7 +19,7 @@ def test_services_get_addresses_of_their_own():
     assert [given(balancer.answer(service(uid))) for uid in "abc"] == list(FREE[:3])
 
 
-def test_a_service_keeps_what_it_has():
+def test_service_keeps_its_address():
     balancer = Balancer()
     has = service(address=FREE[5])
     balancer.learn([has])
@@ -33,7 +33,7 @@ def test_an_address_is_given_again_when_its_service_went():
     assert given(balancer.answer(service("b"))) == FREE[0]
 
 
-def test_an_address_that_is_asked_for_is_given_and_to_nobody_else():
+def test_requested_address_is_assigned_once():
     balancer = Balancer()
     assert given(balancer.answer(service(loadBalancerIP=layout.USABLE_ADDRESS))) == layout.USABLE_ADDRESS
     assert layout.USABLE_ADDRESS not in FREE
@@ -46,14 +46,14 @@ def test_an_address_outside_the_pool_or_taken_is_not_given():
     assert balancer.answer(service("c", loadBalancerIP=layout.UNUSABLE_ADDRESS)) is None
 
 
-def test_who_asks_for_another_address_gets_it():
+def test_service_that_requests_another_address_gets_it():
     balancer = Balancer()
     balancer.answer(service())
     moved = service(address=FREE[0], loadBalancerIP=layout.USABLE_ADDRESS)
     assert given(balancer.answer(moved)) == layout.USABLE_ADDRESS
 
 
-def test_who_asks_for_an_impossible_address_loses_the_one_it_had():
+def test_service_that_requests_an_impossible_address_loses_its_own():
     balancer = Balancer()
     balancer.answer(service())
     assert given(balancer.answer(service(address=FREE[0], loadBalancerIP=layout.UNUSABLE_ADDRESS))) is None

@@ -17,7 +17,7 @@ def path(tmp_path) -> Path:
     return tmp_path / "cluster.lock"
 
 
-def test_whoever_comes_second_is_told_who_was_first(path):
+def test_second_holder_is_told_the_first_one(path):
     with lock.acquire(path) as held:
         lock.sign(held, root="/somewhere", node=4711)
         with pytest.raises(lock.Held, match=r"process 4711, started .* from /somewhere"):
@@ -51,7 +51,7 @@ def test_the_lock_is_held_for_as_long_as_anyone_has_it_from_the_holder(path):
     assert not lock.is_held(path)
 
 
-def test_a_lock_that_is_removed_leaves_no_file_and_keeps_nobody_out(path):
+def test_removed_lock_leaves_no_file_and_can_be_locked_again(path):
     held = lock.acquire(path)
     lock.remove(held, path)
     assert not path.exists()
@@ -59,7 +59,7 @@ def test_a_lock_that_is_removed_leaves_no_file_and_keeps_nobody_out(path):
         assert lock.is_held(path)
 
 
-def test_one_who_waits_gets_it_when_it_is_free(path):
+def test_waiting_process_gets_a_released_lock(path):
     held = lock.acquire(path)
     told = []
 

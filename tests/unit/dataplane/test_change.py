@@ -5,7 +5,7 @@ from varnish_gateway.ir import Tls
 SOCKETS = parse_listen("http-80=:80,http")
 
 
-def test_merge_keeps_what_later_changes_leave_alone():
+def test_merge_keeps_fields_that_later_changes_leave_unset():
     first = Change(vcl="a", sockets=SOCKETS, extra_args=("-x",), tls=Tls(), generation="1")
     assert first.merge(Change(), Change(listed=frozenset({"n"}))) == Change(
         vcl="a", sockets=SOCKETS, extra_args=("-x",), tls=Tls(), generation="1", listed=frozenset({"n"})

@@ -39,5 +39,5 @@ def test_events_and_routes_are_counted():
     assert 'vgw_route_latency_seconds_sum{route="default/tea"} 0.5' in lines
 
 
-def test_without_ghost_the_rest_is_told():
+def test_metrics_without_ghost_have_the_other_families():
     assert "vgw_route" not in page(EventCounters(), SERVED, None)

@@ -59,7 +59,7 @@ def test_every_variable_is_read():
 
 
 @pytest.mark.parametrize("flag", ["-M", "-S", "-F", "-f", "-n", "-n/tmp"])
-def test_what_the_chaperone_sets_itself_is_refused(flag):
+def test_argument_of_the_chaperone_itself_is_rejected(flag):
     with pytest.raises(errors.BadSettings, match=f"VARNISHD_EXTRA_ARGS: {flag[:2]} belongs to the chaperone"):
         extra_arguments(f"-p;x=1;{flag}")
 

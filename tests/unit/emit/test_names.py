@@ -63,7 +63,7 @@ def test_gateways_of_two_namespaces_meet_in_a_third_under_names_of_their_own():
     assert names.endpoints_binding("a", "b-web") != names.endpoints_binding("a-b", "web")
 
 
-def test_the_owned_selector_finds_what_has_the_labels():
+def test_owned_selector_matches_generated_labels():
     labels = names.labels("shop", "web", "varnish")
     assert all(
         labels[key] == value for key, value in (part.split("=") for part in names.owned_selector("varnish").split(","))
@@ -71,7 +71,7 @@ def test_the_owned_selector_finds_what_has_the_labels():
     assert len(names.owned_selector("c" * 253).split("=")[-1]) == 63
 
 
-def test_pods_are_selected_by_what_never_changes():
+def test_pod_selector_uses_only_immutable_labels():
     assert names.pod_selector("web") == {
         "app.kubernetes.io/name": "varnish-gateway",
         "gateway.networking.k8s.io/gateway-name": "web",

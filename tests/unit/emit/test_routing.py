@@ -94,11 +94,11 @@ def test_deleted_route_leaves_its_shard():
     assert set(decoded(shards.all())) == {"coffee"}
 
 
-def test_removing_what_was_never_there_changes_nothing():
+def test_removing_an_unknown_route_changes_nothing():
     assert Shards().update(routes={key("tea"): None}) == {}
 
 
-def test_shards_that_are_no_longer_needed_are_said_to_be_gone():
+def test_surplus_shards_are_returned_as_deleted():
     shards = Shards()
     many = routes(*(f"r{n}" for n in range(PER_SHARD * 2 + 1)))
     assert len(shards.update(routes=many)) == 4
@@ -125,7 +125,7 @@ def test_large_routes_get_more_shards_so_that_each_fits_into_a_config_map():
     assert len(shards) == 1
 
 
-def test_one_route_that_is_too_large_by_itself_does_not_multiply_shards():
+def test_single_large_route_does_not_multiply_shards():
     shards = Shards()
     rule = wire.Rule(matches=(wire.Match(path=wire.PathMatch("exact", "/" + "x" * 2 * BYTES_PER_SHARD)),))
     shards.update(routes={key("r"): replace(route("r"), rules=(rule,))})
@@ -133,7 +133,7 @@ def test_one_route_that_is_too_large_by_itself_does_not_multiply_shards():
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 3)), max_size=400))
-def test_what_is_held_is_what_was_put_last(steps):
+def test_newest_value_of_each_route_is_kept(steps):
     shards, expected, published = Shards(), {}, dict(Shards().all())
     for number, kind in steps:
         name = f"r{number}"

@@ -21,7 +21,7 @@ def test_every_value_is_in_the_shard_of_its_name():
     assert all(shard_of(name, 16) == shard for shard in range(16) for name in sharded[shard])
 
 
-def test_value_at_the_boundary_that_comes_and_goes_moves_nothing():
+def test_value_that_oscillates_at_the_boundary_moves_nothing():
     sharded = ShardedMap(RULES)
     sharded.update(dict.fromkeys(names(5), 1))
     assert len(sharded) == 2

@@ -28,7 +28,7 @@ def test_a_place_in_user_vcl_has_the_users_line():
     assert said(line, vcl) == "(ConfigMap default/user-vcl, key user.vcl Line 4 Pos 5)"
 
 
-def test_a_place_behind_user_vcl_asks_for_what_is_not_closed():
+def test_error_behind_user_vcl_hints_at_an_unclosed_block():
     vcl = main_vcl(USER)
     last = len(vcl.splitlines())
     assert said(last, vcl).startswith("(after the end of ConfigMap default/user-vcl, key user.vcl: is a brace")

@@ -33,7 +33,7 @@ def test_invalid_event_is_rejected(bad):
         list(events([bad]))
 
 
-def test_page_tells_whether_more_follow():
+def test_page_names_its_continuation():
     page = page_of(b'{"metadata":{"resourceVersion":"5","continue":"abc"},"items":[{"metadata":{"name":"a"}}]}')
     assert (page.metadata.resource_version, page.metadata.continue_) == ("5", "abc")
     assert head_of(page.items[0]).metadata.name == "a"

@@ -19,16 +19,16 @@ def report():
     return profile
 
 
-def test_the_page_lists_what_is_claimed():
+def test_page_lists_every_claimed_feature():
     section = PAGE.partition("## Extended features")[2].partition("## Not supported")[0]
     assert set(re.findall(r"^\| ([A-Z]\w+) \|", section, re.MULTILINE)) - {"Feature"} == CLAIMED
 
 
-def test_the_suite_has_seen_what_is_claimed():
+def test_suite_has_verified_every_claimed_feature():
     assert set(report()["extended"]["supportedFeatures"]) == CLAIMED
 
 
-def test_the_page_lists_what_is_not_supported():
+def test_page_lists_unsupported_features():
     section = PAGE.partition("## Not supported")[2]
     named = {name for row in re.findall(r"^\| ([^|]+) \|", section, re.MULTILINE) for name in row.split(", ")}
     assert named - {"Feature", "---"} == set(report()["extended"]["unsupportedFeatures"])

@@ -65,7 +65,7 @@ def image(request) -> str:
     return request.param
 
 
-def test_what_is_copied_exists_and_is_sent_to_the_builder():
+def test_copied_files_exist_and_are_sent_to_the_builder():
     copied = [step.text for step in STEPS if step.instruction == "COPY" and "--from" not in step.text]
     sources = {source for text in copied for source in text.split()[:-1]}
     assert {"ghost", "src", "requirements", "pyproject.toml"} <= sources
@@ -89,7 +89,7 @@ def test_python_code_comes_after_rust():
     assert STEPS.index(Step("build", "COPY", "ghost ./")) < STEPS.index(Step("build", "COPY", "src src"))
 
 
-def test_what_a_stage_takes_from_another_was_made_there():
+def test_files_copied_from_a_stage_are_built_there():
     for text in [step.text for step in STEPS if "--from=" in step.text]:
         stage, source, _ = text.removeprefix("--from=").split()
         assert any(source in step.script for step in SCRIPTS if step.stage == stage), text
@@ -101,7 +101,7 @@ def test_every_script_is_one():
         assert done.returncode == 0, f"{step.script}: {done.stderr}"
 
 
-def test_what_the_builder_tells_is_a_secret():
+def test_steps_mount_only_secrets():
     for step in SCRIPTS:
         assert ("id=apt" in step.text) == ("apt-get" in step.script), step.text
         assert not re.search(r"--mount=type=(?!secret)", step.text), step.text

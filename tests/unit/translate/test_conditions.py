@@ -50,7 +50,7 @@ def test_a_long_list_ends_with_how_many_more_there_are():
     assert len(listed(hundred)) < LISTED + 20
 
 
-def test_of_a_list_one_text_is_always_there():
+def test_shortened_list_keeps_at_least_one_text():
     assert listed(["x" * 2000, "y"]) == "x" * 2000 + "; and 1 more"
     assert listed([]) == ""
 

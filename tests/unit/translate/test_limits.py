@@ -55,7 +55,7 @@ def translated(given: list[api.Object], **limits: int):
     return Translator(**limits).update({key_of(obj): obj for obj in given})
 
 
-def test_a_route_that_is_too_large_is_refused_and_answers_500():
+def test_route_that_is_too_large_is_rejected_and_answers_500():
     delta = translated(objects(path="/" + "x" * 1000), route_limit=500)
     (parent,) = delta.statuses[Key("HTTPRoute", "shop", "tea")].parents
     accepted = parent.conditions[0]
@@ -72,7 +72,7 @@ def test_a_route_within_the_limit_is_served():
     assert delta.statuses[Key("HTTPRoute", "shop", "tea")].parents[0].conditions[0].status == "True"
 
 
-def test_user_vcl_that_is_too_large_is_not_available_and_says_how_much_is_possible():
+def test_user_vcl_that_is_too_large_is_unavailable_and_names_the_limit():
     delta = translated(objects(vcl="#" * 1001), vcl_limit=1000)
     found = delta.gateways[Key("Gateway", "shop", "gw")].user_vcl
     assert isinstance(found, UserVclUnavailable)

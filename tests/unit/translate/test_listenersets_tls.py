@@ -86,7 +86,7 @@ def test_rotated_certificate_of_a_listener_set_recomputes_no_route():
     assert len(delta.gateways[GW].tls.files) == 1
 
 
-def test_clients_are_validated_as_the_gateway_says():
+def test_listener_set_depends_on_the_gateways_client_validation():
     ca = obj("ConfigMap", "ca", "default", group="", data={"ca.crt": "nonsense"})
     ref = {"group": "", "kind": "ConfigMap", "name": "ca"}
     frontend = {"default": {"validation": {"caCertificateRefs": [ref]}}}

@@ -50,7 +50,7 @@ def test_version_1_is_a_shard_too():
 
 
 @pytest.mark.parametrize("content", [b"", b"{half", b'{"version": 3}', b'{"version": 2, "surprise": 1}', b"[]"])
-def test_what_is_no_shard_is_refused_by_name(content):
+def test_text_that_is_no_shard_is_rejected_by_name(content):
     with pytest.raises(errors.BadDocument, match="here"):
         read_shard(content, 0, "here", "n")
 
@@ -65,7 +65,7 @@ def test_without_an_index_there_is_one_shard():
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"version": 1, "shards": [""]}', '{"version": 2, "shards": []}'])
-def test_what_is_no_index_is_refused_by_name(content):
+def test_text_that_is_no_index_is_rejected_by_name(content):
     with pytest.raises(errors.BadDocument, match="here"):
         read_index(content, "here")
 

@@ -45,7 +45,7 @@ def test_one_pool_changes_one_file_among_many():
 
 
 @given(st.lists(st.dictionaries(st.integers(0, 300), st.sampled_from([ONE, TWO, (), None]), max_size=150), max_size=6))
-def test_whatever_the_history_every_pool_is_there_once(history):
+def test_every_pool_is_written_once_after_any_history(history):
     files, expected = GhostFiles(), {}
     for change in history:
         named = {f"n/s{number}:80": pool for number, pool in change.items()}

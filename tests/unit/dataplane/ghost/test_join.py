@@ -96,7 +96,7 @@ def test_ready_endpoints_serve_else_those_that_serve_while_terminating(endpoints
     assert joined(piece(*endpoints)) == serving
 
 
-def test_what_serves_nothing_has_a_reason():
+def test_slice_that_serves_nothing_has_a_reason():
     assert joined(piece("tea.example.com", kind="FQDN")) == []
     assert "FQDN is not served" in unserved_reason(piece("x", kind="FQDN"))
     assert "service-name" in unserved_reason(piece("10.0.0.1", service=None))
@@ -139,7 +139,7 @@ def test_pool_stays_while_one_shard_names_it():
     assert join.update({1: None}) == {"n/tea:80": None}
 
 
-def test_only_what_is_different_is_returned():
+def test_only_differing_pools_are_returned():
     join = Join()
     join.update({0: shard(backend())}, slices(piece("10.0.0.1")))
     assert join.update(slices=slices(piece(state("10.0.0.1", ready=True)))) == {}

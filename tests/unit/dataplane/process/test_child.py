@@ -45,7 +45,7 @@ async def test_kill_reaches_the_children_of_the_process(monkeypatch):
                 await asyncio.sleep(0.001)
 
 
-async def test_who_stops_waiting_for_its_end_leaves_its_output_alone():
+async def test_cancelled_wait_for_exit_keeps_reading_output():
     shell = await run("sleep 60 & echo $!")
     waiting = asyncio.create_task(shell.exited())
     async with asyncio.timeout(SECONDS):

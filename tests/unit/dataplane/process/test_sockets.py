@@ -66,7 +66,7 @@ def test_tls_socket_needs_an_address_and_a_port(value):
 
 
 @pytest.mark.parametrize("value", ["web=:443,https", ":443,http,https"])
-def test_the_name_of_a_tls_socket_says_so(value):
+def test_tls_socket_without_its_prefix_is_rejected(value):
     with pytest.raises(errors.BadSettings, match=rf"VARNISH_LISTEN: '{value}'.* write https-443=:443,https"):
         parse_listen(value)
 

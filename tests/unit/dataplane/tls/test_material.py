@@ -11,7 +11,7 @@ WANTED = tls(443, (pair("tea"), ["tea"]), clients="friends")
 STORED = {TLS_JSON: encode_tls(WANTED), **WANTED.files}
 
 
-def test_what_was_stored_is_read():
+def test_stored_material_is_read():
     assert read_tls({**STORED, "other": b"x"}, "s") == WANTED
 
 

@@ -51,7 +51,7 @@ def test_another_first_certificate_replaces_the_default(planner):
     assert steps(before, after, 40000).replaced == ("443.default.pem",)
 
 
-def test_ports_authorities_and_what_is_too_large_need_a_reload(planner):
+def test_ports_authorities_and_large_certificates_need_a_reload(planner):
     before = plan_of(planner, tls(443, (TEA, ["tea"])))
     more = plan_of(planner, both(tls(443, (TEA, ["tea"])), tls(8443, (TEA, ["tea"]))), before)
     validated = plan_of(planner, tls(443, (TEA, ["tea"]), clients="friends"), before)

@@ -48,7 +48,7 @@ def test_every_field_of_the_parameters_is_tried():
 
 
 @pytest.mark.parametrize("field", RESTARTS)
-def test_what_varnishd_reads_at_its_start_changes_the_hash(field: str):
+def test_input_that_varnishd_reads_at_its_start_changes_the_hash(field: str):
     assert hash_of(shape(parameters=parameters(**{field: RESTARTS[field]}))) != hash_of(shape())
 
 
@@ -105,7 +105,7 @@ def test_the_order_of_listeners_is_nothing():
     ("field", "value"),
     [("addresses", ("192.0.2.1",)), ("shards", 64)],
 )
-def test_what_follows_routes_and_addresses_does_not_touch_pods(field: str, value: object):
+def test_routes_and_addresses_leave_the_hash_unchanged(field: str, value: object):
     assert template(shape(**{field: value})) == template(shape())
 
 

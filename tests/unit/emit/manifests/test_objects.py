@@ -54,7 +54,7 @@ def test_the_applied_hash_is_that_of_the_rest():
     assert made("Role", shape()) == made("Role", shape(addresses=("192.0.2.1",)))
 
 
-def test_everything_in_the_gateways_namespace_goes_with_it():
+def test_objects_in_the_gateways_namespace_are_owned_by_it():
     of = shape()
     for manifest in (
         *objects(of, INSTALLATION).values(),
@@ -110,7 +110,7 @@ def test_replicas_are_absent_with_autoscaling(spec: dict, replicas: int | None):
     assert made("Deployment", shape(parameters=parameters(**spec)))["spec"].get("replicas") == replicas
 
 
-def test_what_a_class_asks_for_stands_in_place_of_the_default_resources():
+def test_resources_of_the_class_replace_the_defaults():
     assert container(shape())["resources"] == {"requests": {"cpu": "100m", "memory": "512Mi"}}
     limited = parameters(resources={"limits": {"memory": "64Mi", "cpu": 1}})
     assert container(shape(parameters=limited))["resources"] == {"limits": {"memory": "64Mi", "cpu": "1"}}

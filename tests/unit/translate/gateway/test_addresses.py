@@ -29,7 +29,7 @@ def test_any_address_can_be_had(values: tuple[str, ...]):
         assert unusable(asking(*values), options, ir.Parameters()) is None
 
 
-def test_one_machine_has_the_addresses_that_it_has():
+def test_address_requested_on_one_machine_is_not_usable():
     got = unusable(asking("192.0.2.1"), ONE_MACHINE, ir.Parameters())
     assert got.reason == "AddressNotUsable"
     assert "192.0.2.1" in got.message
@@ -49,7 +49,9 @@ def test_a_load_balancer_is_asked_for_one_address(values: tuple[str, ...]):
         (("192.0.2.1",), ir.Parameters(service=ServiceParameters(type="NodePort")), "of type NodePort"),
     ],
 )
-def test_what_no_load_balancer_can_be_asked_for(values: tuple[str, ...], parameters: ir.Parameters, complaint: str):
+def test_address_that_no_load_balancer_can_have_is_rejected(
+    values: tuple[str, ...], parameters: ir.Parameters, complaint: str
+):
     got = unusable(asking(*values), CLUSTER, parameters)
     assert got.reason == "AddressNotUsable"
     assert complaint in got.message

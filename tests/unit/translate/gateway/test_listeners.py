@@ -59,7 +59,7 @@ def test_reserved_port_is_unavailable():
     assert reasons(validated({"port": 1969}, {"port": 1970})) == ["PortUnavailable", None]
 
 
-def test_listeners_that_can_not_be_told_apart_all_lose():
+def test_indistinguishable_listeners_all_conflict():
     listeners = validated({"hostname": "a.example.com"}, {"hostname": "A.example.com"}, {}, {"port": 81})
     assert reasons(listeners) == ["HostnameConflict", "HostnameConflict", None, None]
     assert listeners[0].conflict == listeners[0].rejected
@@ -72,13 +72,13 @@ def test_protocols_that_can_not_share_a_port():
 
 @pytest.mark.parametrize("served", ["HTTP", "HTTPS"])
 @pytest.mark.parametrize("protocol", ["TLS", "TCP", "UDP"])
-def test_a_protocol_that_is_not_served_takes_no_port_from_others(served: str, protocol: str):
+def test_unserved_protocol_claims_no_port(served: str, protocol: str):
     listeners = validated({"protocol": served}, {"protocol": protocol})
     assert reasons(listeners) == [None, "UnsupportedProtocol"]
     assert [listener.conflict for listener in listeners] == [None, None]
 
 
-def test_tcp_is_not_served_and_so_takes_no_port():
+def test_tcp_listener_claims_no_port():
     assert reasons(validated({}, {"protocol": "TCP"})) == [None, "UnsupportedProtocol"]
 
 

@@ -62,7 +62,7 @@ def test_wildcards_overlap_at_any_depth():
     assert told(deep, https("beside", hostname="*.b.example.org")) == []
 
 
-def test_other_ports_and_plain_listeners_are_nobodys_business():
+def test_other_ports_and_plain_listeners_do_not_overlap():
     assert told(https("a", hostname="foo.example.com"), https("c", hostname="*.example.com", port=8443)) == []
     assert told(plain("a", "foo.example.com"), plain("c", "*.example.com")) == []
 

@@ -64,7 +64,7 @@ def test_a_bad_regex_is_a_problem_that_names_its_place():
     assert [problem.message.split(":")[0] for problem in problems] == ["path", "header x-a", "query parameter q"]
 
 
-def test_of_a_bad_condition_it_is_left_that_the_header_or_parameter_is_there():
+def test_invalid_condition_still_requires_its_header_or_parameter():
     headers = [{"name": "a", "type": "RegularExpression", "value": "["}, {"name": "b", "value": "1"}]
     params = [{"name": "q", "type": "Glob", "value": "*"}]
     ((match,), _) = translate({"path": {"value": "/x"}, "method": "GET", "headers": headers, "queryParams": params})
@@ -98,7 +98,7 @@ def test_a_method_that_we_do_not_know_is_still_asked_for():
         ("(?i)/a[", ".*"),
     ],
 )
-def test_what_is_left_of_a_broken_path_regex_is_its_literal_beginning(broken: str, left: str):
+def test_invalid_path_regex_matches_its_literal_beginning(broken: str, left: str):
     assert path_of({"type": "RegularExpression", "value": broken}) == wire.PathMatch(type="regex", value=left)
     assert why_invalid(left) is None
 

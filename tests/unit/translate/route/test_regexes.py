@@ -9,12 +9,12 @@ def test_invalid_pattern_has_a_reason():
     assert "unclosed group" in (why_invalid("/(a") or "")
 
 
-def test_what_a_linear_engine_does_not_have():
+def test_unsupported_regex_syntax_is_rejected():
     assert why_invalid("(a)\\1") is not None
     assert why_invalid("(?=a)") is not None
 
 
-def test_of_a_long_pattern_only_the_beginning_is_quoted():
+def test_long_pattern_is_quoted_by_its_beginning():
     why = why_invalid("(" + "a" * 3000) or ""
     assert why.startswith('"(' + "a" * 78 + '…" is not a regular expression: unclosed group')
     too_large = why_invalid("(a{1000}){1000}" + "b" * 3000) or ""

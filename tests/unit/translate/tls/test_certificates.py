@@ -129,5 +129,5 @@ def test_secret_is_validated_once_until_it_changes(monkeypatch):
     assert len(judged) == 3
 
 
-def test_what_a_secret_holds_is_not_shown():
+def test_repr_of_a_secret_hides_its_content():
     assert repr(certificate()) == "Secret(default/cert)"

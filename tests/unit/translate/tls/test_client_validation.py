@@ -72,7 +72,7 @@ def test_references_that_can_not_be_resolved(ref, reason, words, mode):
     assert beside.file == resolve("one", view=view).file
 
 
-def test_another_namespace_takes_a_grant():
+def test_authority_in_another_namespace_needs_a_grant():
     view = (ca("one", ONE, namespace="team"), secret_grant("team", kind="ConfigMap"))
     assert resolve({"name": "one", "namespace": "team"}, view=view).file
 

@@ -54,7 +54,7 @@ def test_a_certificate_its_chain_and_its_key_are_one_file_named_by_content():
         b"Bag Attributes\n" + LEAF.private + LEAF.crt + b"trailing words\n",
     ],
 )
-def test_a_chain_is_put_in_order_and_has_what_belongs_to_it_alone(text):
+def test_chain_is_ordered_and_stripped_of_unrelated_certificates(text):
     assert subjects(certificate(text, LEAF.private)) == ["www.example.com", "middle"]
     assert certificate(text, LEAF.private) == certificate(LEAF.crt, LEAF.private)
 
@@ -137,11 +137,11 @@ def loads(path: Path, text: bytes) -> bool:
     [LEAF, issued("alone"), MIDDLE.issue("rsa", key=rsa_key()), MIDDLE.issue("ec", key=curve_key(ec.SECP521R1()))],
     ids=lambda leaf: leaf.certificate.subject.rfc4514_string(),
 )
-def test_openssl_takes_what_is_served(leaf, tmp_path):
+def test_openssl_loads_every_accepted_certificate(leaf, tmp_path):
     assert loads(tmp_path / "served.pem", certificate(leaf.crt, leaf.private).text)
 
 
-def test_openssl_refuses_what_is_refused_for_being_weak(tmp_path):
+def test_openssl_rejects_every_certificate_rejected_as_weak(tmp_path):
     root = authority("root", key=rsa_key())
     for leaf in (
         MIDDLE.issue("short", key=rsa_key(1024)),
@@ -185,7 +185,7 @@ def with_sha1(one: Issued) -> Issued:
         (b"x" * 1_000_000, LEAF.private, "the limit is 64,000"),
     ],
 )
-def test_what_can_not_be_served(crt, key, told):
+def test_unusable_certificate_is_rejected_with_a_reason(crt, key, told):
     assert told in str(certificate(crt, key))
 
 
@@ -243,7 +243,7 @@ def test_a_version_that_does_not_exist():
     assert "holds no certificate" in str(certificate(crt, LEAF.private))
 
 
-def test_nothing_of_a_key_is_told():
+def test_message_reveals_nothing_of_a_key():
     file = certificate(LEAF.crt, LEAF.private)
     assert repr(file) == f"File({file.name})"
 

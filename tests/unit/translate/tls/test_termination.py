@@ -85,12 +85,12 @@ def test_a_listener_without_a_certificate_has_its_socket_and_is_not_served():
     assert [listener.socket for listener in changes.placed] == ["http-80", "https-443"]
 
 
-def test_a_gateway_without_tls_says_nothing_about_it():
+def test_gateway_without_tls_publishes_no_tls():
     delta = Translator(assume_class=True).update(keyed(gateway()))
     assert delta.gateways[GW].tls is None
 
 
-def test_what_did_not_change_is_not_told_again():
+def test_unchanged_tls_is_not_published_again():
     world = World(gateway("gw", https()), certificate())
     before = world.tls
     delta = world.put(gateway("gw", PLAIN, https()))
@@ -99,7 +99,7 @@ def test_what_did_not_change_is_not_told_again():
     assert world.tls is before
 
 
-def test_the_first_certificate_is_for_clients_that_name_nobody():
+def test_first_certificate_serves_clients_without_a_server_name():
     specific = https("a", "one", hostname="a.example.com")
     world = World(
         gateway("gw", specific, https("b", "two", hostname="*.example.com"), https("c", "three", "one")),
@@ -114,7 +114,7 @@ def hosting(name: str, *hosts: str) -> api.Object:
     return decode(ROOT.issue(hosts[0], hosts=hosts).secret("default", name))
 
 
-def test_the_certificates_of_one_listener_are_told_apart_by_the_hosts_that_they_are_for():
+def test_certificates_of_one_listener_are_selected_by_their_hosts():
     world = World(
         gateway("gw", https("any", "a", "b"), https("wild", "c", hostname="*.example.com")),
         hosting("a", "a.org", "www.example.com", "*.example.com"),
@@ -135,7 +135,7 @@ def test_listener_on_another_port_conflicts_with_none():
     assert world.names() == [("*", "a.org")]
 
 
-def test_a_listener_without_a_certificate_takes_no_other_down():
+def test_listener_without_a_certificate_affects_no_other():
     world = World(
         gateway("gw", PLAIN, https("good", hostname="a.example.com"), https("bad", "gone", hostname="b.example.com")),
         certificate(),
@@ -158,7 +158,7 @@ def test_a_listener_without_a_certificate_takes_no_other_down():
     assert world.served == ["http", "good"]
 
 
-def test_one_good_certificate_is_enough():
+def test_listener_with_one_valid_certificate_is_served():
     world = World(gateway("gw", https("https", "gone", "cert")), certificate())
     assert world.served == ["https"]
     assert world.listener() == SERVED | {"ResolvedRefs": ("False", "InvalidCertificateRef")}
@@ -191,7 +191,7 @@ def test_rotated_certificate_recomputes_no_route():
     assert computed == []
 
 
-def test_a_grant_that_comes_and_goes():
+def test_certificate_follows_its_grant():
     ref = {"name": "cert", "namespace": "team"}
     world = World(gateway("gw", PLAIN, https("https", ref)), certificate(namespace="team"))
     assert world.listener() == UNCERTIFIED | {"ResolvedRefs": ("False", "RefNotPermitted")}
