@@ -30,9 +30,10 @@ class Backoff:
         """How many delays ``next`` has returned since the last reset."""
         return self._attempts
 
-    def next(self) -> float:
-        """Return the seconds to wait before the next attempt."""
-        seconds, self._seconds = self._seconds, min(self._seconds * self._factor, self._last)
+    def next(self, *, most: float = float("inf")) -> float:
+        """Return the seconds to wait before the next attempt, ``most`` of them; delays grow on from there."""
+        seconds = min(self._seconds, most)
+        self._seconds = min(seconds * self._factor, self._last)
         self._attempts += 1
         return seconds if self._jitter is None else seconds * (0.5 + self._jitter() / 2)
 

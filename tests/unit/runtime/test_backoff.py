@@ -41,3 +41,9 @@ def test_many_attempts_stay_at_the_last_delay() -> None:
     backoff = Backoff(0.1, 5)
     delays(backoff, 10_000)
     assert backoff.next() == 5
+
+
+def test_limit_of_one_delay_limits_the_growth_too() -> None:
+    backoff = Backoff(1.0, 10.0)
+    assert [backoff.next(most=3.0) for _ in range(4)] == [1.0, 2.0, 3.0, 3.0]
+    assert [backoff.next() for _ in range(2)] == [6.0, 10.0]

@@ -71,5 +71,5 @@ class ReadinessTracker:
             self._backoffs.pop(gateway, None)
             return SERVING_SECONDS
         are_silent = any(isinstance(report, str) for report in reports.values())
-        seconds = self._backoffs.setdefault(gateway, Backoff(FIRST_SECONDS, SILENT_SECONDS)).next()
-        return seconds if are_silent else min(seconds, LAST_SECONDS)
+        backoff = self._backoffs.setdefault(gateway, Backoff(FIRST_SECONDS, SILENT_SECONDS))
+        return backoff.next(most=SILENT_SECONDS if are_silent else LAST_SECONDS)

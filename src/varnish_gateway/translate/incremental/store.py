@@ -32,7 +32,7 @@ class ObjectStore:
         self._referenced: dict[str, dict[Dependency, int]] = {}
 
     def put(self, key: Key, obj: Object | None) -> Iterable[Dependency]:
-        """ObjectStore an object, or delete it with None; return the dependencies that changed with it."""
+        """Store an object, or delete it with None; return the dependencies that changed with it."""
         if self.objects.get(key) == obj:  # only its status changed, which is not part of the object
             return ()
         self.objects.pop(key, None)

@@ -68,6 +68,13 @@ def test_silent_pods_are_probed_even_less_often(tracker):
     assert probe(tracker, {"a": LATE}).next_probe == LAST_SECONDS
 
 
+def test_pod_that_falls_silent_is_not_left_alone_for_the_longest_time_at_once(tracker):
+    for _ in range(20):
+        probe(tracker, {"a": LATE})
+    outcomes = [probe(tracker, {"a": "no answer within 2 s"}) for _ in range(3)]
+    assert [outcome.next_probe for outcome in outcomes] == [2 * LAST_SECONDS, 4 * LAST_SECONDS, SILENT_SECONDS]
+
+
 def test_serving_pods_are_probed_at_long_intervals(tracker):
     desired = desired_gateway()
     assert probe(tracker, {"a": good(desired)}, desired=desired) == (True, SERVING_SECONDS)

@@ -19,7 +19,7 @@ HEADER_LENGTH = 13
 
 
 class CliStatus(IntEnum):
-    """CliStatus codes that varnishd's command line answers with."""
+    """Status codes that varnishd's command line answers with."""
 
     SYNTAX = 100
     UNKNOWN = 101
