@@ -69,9 +69,9 @@ def test_attached_routes_are_those_that_attach(world: Changes, given_options: di
             for route in routes
             if attaches(world, owner, listener, route)
         )
-        told = {listener.name: listener.attached_routes for listener in status.listeners}
-        if told or is_attached(world, owner):
-            assert told == {listener.name: want[listener.name] for listener in owner.spec.listeners}
+        counts = {listener.name: listener.attached_routes for listener in status.listeners}
+        if counts or is_attached(world, owner):
+            assert counts == {listener.name: want[listener.name] for listener in owner.spec.listeners}
 
 
 def is_attached(world: Changes, owner: Owner) -> bool:
@@ -117,8 +117,8 @@ def test_conflicts_are_decided_in_the_order_of_precedence(world: Changes, given_
     for key, changes in delta.gateways.items():
         for (owner, name), conflict in conflicts(world, world[key]).items():
             status = next(each for each in delta.statuses[owner].listeners if each.name == name)
-            told = next(each for each in status.conditions if each.type == "Conflicted")
-            assert (told.status == "True") is conflict
+            counts = next(each for each in status.conditions if each.type == "Conflicted")
+            assert (counts.status == "True") is conflict
         assert len({(each.socket, each.hostname) for each in changes.listeners}) == len(changes.listeners)
         assert len({each.port for each in changes.listeners}) == len({each.socket for each in changes.listeners})
 
@@ -191,11 +191,11 @@ def owner_of(world: Changes, gateway: api.Key, listener: str) -> tuple[Owner, Li
     return owner, next(each for each in owner.spec.listeners if each.name == name)
 
 
-def reachable(world: Changes, kind: str, namespace: str, wanted: api.Key) -> bool:
-    return namespace == wanted.namespace or any(
-        obj.metadata.namespace == wanted.namespace
+def reachable(world: Changes, kind: str, namespace: str, target: api.Key) -> bool:
+    return namespace == target.namespace or any(
+        obj.metadata.namespace == target.namespace
         and any((source.kind, source.namespace) == (kind, namespace) for source in obj.spec.from_)
-        and any(target.kind == wanted.kind and target.name in (None, wanted.name) for target in obj.spec.to)
+        and any(target.kind == target.kind and target.name in (None, target.name) for target in obj.spec.to)
         for obj in world.values()
         if isinstance(obj, api.ReferenceGrant)
     )

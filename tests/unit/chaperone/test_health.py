@@ -22,7 +22,7 @@ class DataPlane:
         self.draining = False
         self.supervisor = self
         self.terminator = self
-        self.reload_port = 1  # nobody listens there
+        self.reload_port = 1  # nothing listens there
 
     def start_draining(self):
         self.draining = True
@@ -45,7 +45,7 @@ class DataPlane:
 
 
 class Cluster:
-    """A source that says what it was told to say."""
+    """A source that reports a given state."""
 
     def __init__(self):
         self.state = SourceState()
@@ -78,8 +78,8 @@ async def test_alive(ask):
 
 async def test_ready_names_what_serves(ask):
     status, text = await ask("/ready")
-    told = json.loads(text)
-    assert (status, told["configuration"], told["generation"], told["upToDate"]) == (200, "x", "1", True)
+    report = json.loads(text)
+    assert (status, report["configuration"], report["generation"], report["upToDate"]) == (200, "x", "1", True)
 
 
 async def test_draining_is_not_ready_but_alive(ask):
@@ -119,7 +119,7 @@ async def test_metrics_do_not_need_ghost(ask):
 async def test_source_in_trouble_is_reported_and_leaves_the_pod_ready(ask, source, state, up_to_date):
     source.state = state
     status, text = await ask("/ready")
-    told = json.loads(text)
-    assert (status, told["ready"], told["upToDate"]) == (200, True, up_to_date)
-    assert (told["problems"], told["troubles"]) == (list(state.problems), list(state.troubles))
-    assert told["awaySince"] == ("2026-01-01T00:00:00Z" if state.away_since else None)
+    report = json.loads(text)
+    assert (status, report["ready"], report["upToDate"]) == (200, True, up_to_date)
+    assert (report["problems"], report["troubles"]) == (list(state.problems), list(state.troubles))
+    assert report["awaySince"] == ("2026-01-01T00:00:00Z" if state.away_since else None)

@@ -14,9 +14,9 @@ from cluster.__main__ import read
     ],
 )
 def test_arguments_of_other_programs_are_handed_on_as_they_are(words, handed_on):
-    told = read(words)
-    assert told.arguments == words[handed_on]
-    assert told.run.__name__ == words[0]
+    parsed = read(words)
+    assert parsed.arguments == words[handed_on]
+    assert parsed.run.__name__ == words[0]
 
 
 def test_options_of_a_command_are_its_own():

@@ -11,12 +11,12 @@ THEIRS = {"root": "/elsewhere", "node": 2}
 
 @pytest.fixture
 def ended(monkeypatch) -> list[int]:
-    """Have a cluster that is only said to be there; return whom ``down`` has ended."""
+    """Pretend that a cluster runs; return the processes that ``down`` terminated."""
     ended: list[int] = []
     monkeypatch.setattr(lifecycle.os, "kill", lambda pid, _: ended.append(pid))
     monkeypatch.setattr(inside, "node_processes", lambda: [4711])
     monkeypatch.setattr(lock, "is_held", lambda: True)
-    monkeypatch.setattr(lifecycle, "clean", lambda: pytest.fail("the cluster of somebody else was cleaned up"))
+    monkeypatch.setattr(lifecycle, "clean", lambda: pytest.fail("a cluster of another owner was cleaned up"))
     return ended
 
 
@@ -35,10 +35,10 @@ def test_down_reports_a_cluster_that_started_after_ours(monkeypatch, ended):
     holders = [OURS, THEIRS]
     monkeypatch.setattr(lock, "holder", lambda: holders.pop(0) if len(holders) > 1 else holders[0])
     monkeypatch.setattr(lock, "acquire", refuse)
-    told: list[str] = []
-    lifecycle.down(told.append)
+    messages: list[str] = []
+    lifecycle.down(messages.append)
     assert ended == [4711]
-    assert "another cluster has taken its place" in told[0]
+    assert "another cluster has taken its place" in messages[0]
 
 
 def test_a_cluster_that_does_not_end_is_an_error(monkeypatch, ended):

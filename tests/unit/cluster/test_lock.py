@@ -1,4 +1,4 @@
-"""One cluster on a machine, and nobody has to clean up after a crash."""
+"""A machine runs one cluster, and a crash leaves nothing to clean up."""
 
 import os
 import subprocess
@@ -61,11 +61,11 @@ def test_removed_lock_leaves_no_file_and_can_be_locked_again(path):
 
 def test_waiting_process_gets_a_released_lock(path):
     held = lock.acquire(path)
-    told = []
+    holders = []
 
     def free_it(who: str) -> None:
-        told.append(who)
+        holders.append(who)
         held.close()
 
     with lock.acquire(path, wait=10, waiting=free_it):
-        assert len(told) == 1
+        assert len(holders) == 1

@@ -18,8 +18,8 @@ LINES = """\
 
 def test_each_test_of_the_suite_is_one_line():
     progress = Progress(["HTTPRouteSimpleSameNamespace", "HTTPRouteWeight", "HTTPRouteMethodMatching"])
-    told = [news for line in LINES if (news := progress.feed(line))]
-    assert told == [
+    reported = [news for line in LINES if (news := progress.feed(line))]
+    assert reported == [
         "set-up: Applying base manifests",
         "1 of 3: HTTPRouteSimpleSameNamespace passed (1.05 s)",
         "    FAILED HTTPRouteWeight/part",

@@ -18,32 +18,32 @@ def test_error_handling_is_left_to_the_user():
     assert "vcl_backend_error" not in main_vcl()
 
 
-def said(line: int, vcl: str, file: str = "main.vcl") -> str:
+def mapped(line: int, vcl: str, file: str = "main.vcl") -> str:
     return localise(f"Expected an action\n('{file}' Line {line} Pos 5)\n", vcl, "main.vcl").splitlines()[1]
 
 
 def test_a_place_in_user_vcl_has_the_users_line():
     vcl = main_vcl(USER)
     line = vcl.splitlines().index("    oops") + 1
-    assert said(line, vcl) == "(ConfigMap default/user-vcl, key user.vcl Line 4 Pos 5)"
+    assert mapped(line, vcl) == "(ConfigMap default/user-vcl, key user.vcl Line 4 Pos 5)"
 
 
 def test_error_behind_user_vcl_hints_at_an_unclosed_block():
     vcl = main_vcl(USER)
     last = len(vcl.splitlines())
-    assert said(last, vcl).startswith("(after the end of ConfigMap default/user-vcl, key user.vcl: is a brace")
+    assert mapped(last, vcl).startswith("(after the end of ConfigMap default/user-vcl, key user.vcl: is a brace")
 
 
 def test_a_place_before_user_vcl_is_in_the_gateways_own():
-    assert said(3, main_vcl(USER)) == "(the gateway's own VCL Line 3 Pos 5)"
-    assert said(3, main_vcl()) == "(the gateway's own VCL Line 3 Pos 5)"
+    assert mapped(3, main_vcl(USER)) == "(the gateway's own VCL Line 3 Pos 5)"
+    assert mapped(3, main_vcl()) == "(the gateway's own VCL Line 3 Pos 5)"
 
 
 def test_a_place_in_another_file_stays_as_it_is():
-    assert said(45, main_vcl(USER), "<builtin>") == "('<builtin>' Line 45 Pos 5)"
+    assert mapped(45, main_vcl(USER), "<builtin>") == "('<builtin>' Line 45 Pos 5)"
 
 
 def test_user_vcl_that_contains_the_marker_keeps_its_lines():
     vcl = main_vcl(UserVcl(source="s", text="// user VCL ends\nsub vcl_recv { oops }\n"))
     line = vcl.splitlines().index("sub vcl_recv { oops }") + 1
-    assert said(line, vcl) == "(s Line 2 Pos 5)"
+    assert mapped(line, vcl) == "(s Line 2 Pos 5)"

@@ -37,18 +37,18 @@ async def reflecting(server: ScriptedApiServer, *, knows: tuple[Key, str] | None
 
     ``knows``: what comes as the answer to a write after the first list.
     """
-    told = []
+    delivered = []
 
     def deliver(changes):
-        if knows and not told:
+        if knows and not delivered:
             reflector.note(*knows)
-        told.extend((key.name, value and value["metadata"]["resourceVersion"]) for key, value in changes.items())
+        delivered.extend((key.name, value and value["metadata"]["resourceVersion"]) for key, value in changes.items())
 
     async with client_of(server, attempts=1) as client:
         reflector = Reflector(client, CONFIG_MAP, msgspec.json.decode, deliver, namespace="n")
         task = asyncio.create_task(reflector.run())
         try:
-            yield reflector, told
+            yield reflector, delivered
             assert not task.done(), task.exception()
         finally:
             task.cancel()
@@ -64,22 +64,22 @@ async def test_object_from_a_write_is_not_delivered_again():
         .then_stream(event("MODIFIED", **thing("a", "7")))
         .then_stream(event("DELETED", **thing("a", "8")), stay=True)
     )
-    async with reflecting(server, knows=(Key("ConfigMap", "n", "a"), "6")) as (_, told):
-        await until_async(lambda: ("a", None) in told, "no deletion")
-        assert told == [("a", "1"), ("a", "7"), ("a", None)]
+    async with reflecting(server, knows=(Key("ConfigMap", "n", "a"), "6")) as (_, delivered):
+        await until_async(lambda: ("a", None) in delivered, "no deletion")
+        assert delivered == [("a", "1"), ("a", "7"), ("a", None)]
 
 
 async def test_object_recreated_by_a_write_is_kept():
-    """Its end and the next one come in one chunk, after the answer that told of the next one."""
+    """One chunk holds its deletion and its successor, whose creation the answer to a write reported before."""
     server = (
         ScriptedApiServer()
         .then(200, page(thing("a", "10"), version="10"))
         .then_stream(event("DELETED", **thing("a", "11")) + event("ADDED", **thing("a", "12")))
         .then_stream(event("DELETED", **thing("a", "20")), stay=True)
     )
-    async with reflecting(server, knows=(Key("ConfigMap", "n", "a"), "12")) as (reflector, told):
-        await until_async(lambda: ("a", None) in told, "no deletion")
-        assert told == [("a", "10"), ("a", "12"), ("a", None)]
+    async with reflecting(server, knows=(Key("ConfigMap", "n", "a"), "12")) as (reflector, delivered):
+        await until_async(lambda: ("a", None) in delivered, "no deletion")
+        assert delivered == [("a", "10"), ("a", "12"), ("a", None)]
         assert reflector._metrics.objects["ConfigMap"] == 0
 
 
@@ -91,9 +91,9 @@ async def test_broken_watch_resumes_where_it_stopped():
         .then_break()
         .then_stream(event("DELETED", **thing("a", "10")), stay=True)
     )
-    async with reflecting(server) as (reflector, told):
-        await until_async(lambda: ("a", None) in told, "no deletion")
-        assert told == [("a", "1"), ("a", "6"), ("a", None)]
+    async with reflecting(server) as (reflector, delivered):
+        await until_async(lambda: ("a", None) in delivered, "no deletion")
+        assert delivered == [("a", "1"), ("a", "6"), ("a", None)]
         assert "resourceVersion=5&" in server.asked[1]
         assert "resourceVersion=9&" in server.asked[2]
         assert "resourceVersion=9&" in server.asked[3]
@@ -109,9 +109,9 @@ async def test_invalid_event_causes_a_relist(garbage):
         .then(200, page(thing("a", "2"), thing("c", "6"), version="7"))
         .then_stream(stay=True)
     )
-    async with reflecting(server) as (_, told):
-        await until_async(lambda: ("b", None) in told, "no deletion")
-        assert told == [("a", "1"), ("b", "1"), ("c", "6"), ("a", "2"), ("b", None)]
+    async with reflecting(server) as (_, delivered):
+        await until_async(lambda: ("b", None) in delivered, "no deletion")
+        assert delivered == [("a", "1"), ("b", "1"), ("c", "6"), ("a", "2"), ("b", None)]
 
 
 async def test_error_page_of_a_proxy_is_a_temporary_problem():
@@ -121,10 +121,10 @@ async def test_error_page_of_a_proxy_is_a_temporary_problem():
         .then(200, page(thing("a", "1"), version="5"))
         .then_stream(stay=True)
     )
-    async with reflecting(server) as (reflector, told):
+    async with reflecting(server) as (reflector, delivered):
         async with asyncio.timeout(10):
             await reflector.synced.wait()
-        assert told == [("a", "1")]
+        assert delivered == [("a", "1")]
 
 
 async def test_error_event_causes_a_relist():
@@ -135,8 +135,8 @@ async def test_error_event_causes_a_relist():
         .then(200, page(version="7"))
         .then_stream(stay=True)
     )
-    async with reflecting(server) as (reflector, told):
-        await until_async(lambda: ("a", None) in told, "no deletion")
+    async with reflecting(server) as (reflector, delivered):
+        await until_async(lambda: ("a", None) in delivered, "no deletion")
         await until_async(lambda: reflector.problem is None, "it is a problem still")
 
 
@@ -149,10 +149,10 @@ async def test_expired_list_restarts_without_repeating_deliveries():
         .then(200, page(thing("b", "1"), version="8"))
         .then_stream(stay=True)
     )
-    async with reflecting(server) as (reflector, told):
+    async with reflecting(server) as (reflector, delivered):
         async with asyncio.timeout(10):
             await reflector.synced.wait()
-        assert told == [("a", "1"), ("b", "1")]
+        assert delivered == [("a", "1"), ("b", "1")]
 
 
 async def test_object_written_during_a_list_is_not_deleted_by_it():
@@ -162,9 +162,9 @@ async def test_object_written_during_a_list_is_not_deleted_by_it():
         .then(200, page(thing("b", "1"), version="5"))
         .then_stream(event("ADDED", **thing("new", "6")) + event("ADDED", **thing("c", "7")), stay=True)
     )
-    async with reflecting(server, knows=(Key("ConfigMap", "n", "new"), "6")) as (_, told):
-        await until_async(lambda: ("c", "7") in told, "no watch")
-        assert told == [("a", "1"), ("b", "1"), ("c", "7")]
+    async with reflecting(server, knows=(Key("ConfigMap", "n", "new"), "6")) as (_, delivered):
+        await until_async(lambda: ("c", "7") in delivered, "no watch")
+        assert delivered == [("a", "1"), ("b", "1"), ("c", "7")]
 
 
 async def test_object_deleted_before_a_running_list_is_delivered_as_deleted():
@@ -175,9 +175,9 @@ async def test_object_deleted_before_a_running_list_is_delivered_as_deleted():
         .then(200, page(version="10"))
         .then_stream(stay=True)
     )
-    async with reflecting(server, knows=(Key("ConfigMap", "n", "a"), "6")) as (_, told):
-        await until_async(lambda: ("a", None) in told, "no deletion")
-        assert told == [("b", "1"), ("a", None)]
+    async with reflecting(server, knows=(Key("ConfigMap", "n", "a"), "6")) as (_, delivered):
+        await until_async(lambda: ("a", None) in delivered, "no deletion")
+        assert delivered == [("b", "1"), ("a", None)]
 
 
 async def test_resource_version_that_is_rejected_repeatedly_causes_a_relist():
@@ -186,8 +186,8 @@ async def test_resource_version_that_is_rejected_repeatedly_causes_a_relist():
     for _ in range(3):
         server.then(504, {"message": "Too large resource version"})
     server.then(200, page(thing("a", "3"), version="4")).then_stream(stay=True)
-    async with reflecting(server) as (_, told):
-        await until_async(lambda: ("a", "3") in told, "no new list")
+    async with reflecting(server) as (_, delivered):
+        await until_async(lambda: ("a", "3") in delivered, "no new list")
 
 
 async def test_server_that_rejects_watches_is_not_listed_each_time():
@@ -217,9 +217,9 @@ async def test_throttled_watch_waits_and_does_not_relist():
 async def test_events_of_one_chunk_are_delivered_together():
     both = event("ADDED", **thing("a", "6")) + event("ADDED", **thing("b", "7")) + event("MODIFIED", **thing("a", "8"))
     server = ScriptedApiServer().then(200, page(version="5")).then_stream(both, stay=True)
-    async with reflecting(server) as (_, told):
-        await until_async(lambda: told, "nothing")
-        assert told == [("a", "8"), ("b", "7")]
+    async with reflecting(server) as (_, delivered):
+        await until_async(lambda: delivered, "nothing")
+        assert delivered == [("a", "8"), ("b", "7")]
 
 
 async def test_silent_server_is_noticed_within_two_minutes(monkeypatch):

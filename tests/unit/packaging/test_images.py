@@ -1,4 +1,4 @@
-"""What can be said about the Containerfile without building it; tests/images runs what comes out."""
+"""Checks of the Containerfile without building it; tests/images runs the images."""
 
 import fnmatch
 import json
@@ -45,10 +45,10 @@ PARENTS = {step.stage: step.text.split(" AS ")[0] for step in STEPS if step.inst
 
 
 def effective(stage: str, instruction: str) -> str:
-    """Return what is said last about a stage, by itself or by the one that it starts from."""
-    while not (said := [step.text for step in STEPS if step[:2] == (stage, instruction)]):
+    """Return the last value that a stage, or the stage that it starts from, sets."""
+    while not (found := [step.text for step in STEPS if step[:2] == (stage, instruction)]):
         stage = PARENTS[stage]
-    return said[-1]
+    return found[-1]
 
 
 def ignored(name: str) -> bool:
@@ -143,5 +143,5 @@ def test_it_has_labels(image):
 def test_the_gateway_has_all_that_it_runs():
     packages = {word for step in SCRIPTS if step.stage in {"run", "gateway"} for word in step.script.split()}
     assert {"varnish", "gcc", "libc6-dev", "haproxy", "python3"} <= packages
-    told = effective("gateway", "ENV").removeprefix("VGW_VMOD=")
-    assert any(told in step.script for step in SCRIPTS if step.stage == "build"), "ghost is where the chaperone looks"
+    vmod_path = effective("gateway", "ENV").removeprefix("VGW_VMOD=")
+    assert any(vmod_path in step.script for step in SCRIPTS if step.stage == "build"), "the chaperone looks elsewhere"

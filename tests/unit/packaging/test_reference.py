@@ -53,10 +53,10 @@ def test_every_field_of_the_crd_is_named_and_no_other():
 
 @pytest.mark.parametrize(("path", "schema", "required"), crd_fields(), ids=[path for path, _, _ in crd_fields()])
 def test_the_default_of_a_field_is_right(path, schema, required):
-    told = rows("GatewayClassParameters")[path][0]
-    assert (told == "required") == required
+    documented = rows("GatewayClassParameters")[path][0]
+    assert (documented == "required") == required
     if schema.get("default") not in (None, {}):
-        assert told == f"`{schema['default']}`"
+        assert documented == f"`{schema['default']}`"
 
 
 def variables(*modules: str) -> set[str]:
@@ -92,8 +92,8 @@ def test_the_chart_sets_variables_that_the_operator_reads():
         if document["kind"] == "Deployment"
     ]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    told = {variable["name"] for variable in container["env"]}
-    assert told <= variables("operator/settings.py", "runtime/environment.py")
+    documented = {variable["name"] for variable in container["env"]}
+    assert documented <= variables("operator/settings.py", "runtime/environment.py")
 
 
 def values(schema: dict, path: str = "") -> Iterator[str]:
@@ -120,11 +120,11 @@ def test_the_default_of_a_value_is_right(path):
     for name in path.split("."):
         default = default.get(name, "") if isinstance(default, dict) else ""
     if isinstance(default, dict) and default:
-        wanted = ", ".join(f"`{name}: {value}`" for name, value in default.items())
+        expected = ", ".join(f"`{name}: {value}`" for name, value in default.items())
     else:
-        wanted = f"`{json.dumps(default).strip(chr(34))}`"
-    told = rows("Helm values")[path][0]
-    assert told == wanted or default == "", path
+        expected = f"`{json.dumps(default).strip(chr(34))}`"
+    documented = rows("Helm values")[path][0]
+    assert documented == expected or default == "", path
 
 
 def options() -> Iterator[tuple[str, str]]:

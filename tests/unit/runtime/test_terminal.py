@@ -1,4 +1,4 @@
-"""Colours only where somebody sees them."""
+"""Colours appear only on a terminal."""
 
 import io
 

@@ -23,5 +23,5 @@ def watcher(conf):
 
 @pytest.fixture
 def _long_absence(monkeypatch):
-    """Let nothing that is kept back be told within a test, however slow the machine is."""
+    """Report no delayed file within a test, however slow the machine is."""
     monkeypatch.setattr("varnish_gateway.standalone.files.watcher.ABSENCE_SECONDS", 10 * TIMEOUT)

@@ -1,4 +1,4 @@
-"""Files to data planes, with planes that only note what they are told."""
+"""Files to data planes, with planes that only record calls."""
 
 import asyncio
 import logging
@@ -157,10 +157,10 @@ async def test_listener_set_is_programmed_with_its_gateway(engine, conf, caplog)
     caplog.set_level(logging.INFO)
     allowing = gateway("cafe", 8080).replace("spec: {", "spec: {allowedListeners: {namespaces: {from: Same}}, ")
     write(engine, conf, gateway=allowing, sets=listener_set("more", "cafe"))
-    for served, said in ((False, "not Programmed (ParentNotProgrammed): no"), (True, "Accepted, Programmed")):
+    for served, text in ((False, "not Programmed (ParentNotProgrammed): no"), (True, "Accepted, Programmed")):
         engine.planes[CAFE].report(CAFE, served, "" if served else "no")
         await asyncio.sleep(0)
-        assert any(line.startswith(f"ListenerSet default/more: {said}") for line in caplog.messages)
+        assert any(line.startswith(f"ListenerSet default/more: {text}") for line in caplog.messages)
     write(engine, conf, sets=listener_set("other", "cafe"))
     assert any(line.startswith("ListenerSet default/other: Accepted, Programmed") for line in caplog.messages)
     caplog.clear()

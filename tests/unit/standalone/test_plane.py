@@ -1,4 +1,4 @@
-"""A Gateway's data plane, with a data plane that only notes what it is told."""
+"""A Gateway's data plane, with a DataPlane that only records calls."""
 
 import asyncio
 from types import SimpleNamespace
@@ -58,9 +58,9 @@ def _recorder(monkeypatch):
 
 @pytest.fixture
 async def plane(tmp_path):
-    told: list[tuple[bool, str]] = []
-    made = Plane(KEY, tmp_path, lambda _key, served, message: told.append((served, message)))
-    made.told = told
+    reports: list[tuple[bool, str]] = []
+    made = Plane(KEY, tmp_path, lambda _key, served, message: reports.append((served, message)))
+    made.reports = reports
     yield made
     await made.close()
 
@@ -84,7 +84,7 @@ def changes() -> list[Change]:
 
 async def test_start_applies_everything_and_later_only_changes(plane):
     plane.update(first(), {SLICE: None})
-    await until_async(lambda: plane.told == [(True, "")])
+    await until_async(lambda: plane.reports == [(True, "")])
     assert Recorder.log[0] == ("start", (), "default/cafe")
     (whole,) = changes()
     assert list(whole.routing) == [0]
@@ -92,22 +92,22 @@ async def test_start_applies_everything_and_later_only_changes(plane):
     assert [socket.name for socket in whole.sockets.plain] == ["ghost-reload", "http-80"]
 
     plane.update(GatewayDelta(routes={KEY: None}), {})
-    await until_async(lambda: len(plane.told) == 2)
+    await until_async(lambda: len(plane.reports) == 2)
     assert list(changes()[1].routing) == [0]
     plane.update(None, {SLICE: None})
-    await until_async(lambda: len(plane.told) == 3)
+    await until_async(lambda: len(plane.reports) == 3)
     assert (changes()[2].routing, changes()[2].slices) == ({}, {SLICE: None})
 
 
 async def test_sockets_and_tls_are_applied_only_when_they_change(plane):
-    """Whoever hands them over waits for HAProxy."""
+    """Applying them waits for HAProxy."""
     tls = Tls((wire.TlsPort(port=443, certificates=()),), {"a.pem": b"a"})
     secure = wire.Listener(name="https", socket="https-443", port=443, scheme="https")
     deltas = [first(tls=Tls()), GatewayDelta(routes={KEY: None}), GatewayDelta(tls=tls), GatewayDelta(tls=tls)]
     deltas.append(GatewayDelta(placed=(LISTENER, secure)))
     for number, delta in enumerate(deltas, 1):
         plane.update(delta, {})
-        await until_async(lambda: len(plane.told) == number)  # noqa: B023
+        await until_async(lambda: len(plane.reports) == number)  # noqa: B023
     assert [change.tls for change in changes()] == [Tls(), None, tls, None, None]
     assert [change.sockets is not None for change in changes()] == [True, False, False, False, True]
     plane.update(GatewayDelta(placed=()), {})
@@ -120,14 +120,14 @@ async def test_sockets_and_tls_are_applied_only_when_they_change(plane):
 async def test_problems_are_reported(plane):
     Recorder.outcome = Outcome((errors.VclRejected("no such function"),))
     plane.update(first(user_vcl=UserVcl("x", "nonsense")), {})
-    await until_async(lambda: plane.told == [(False, "no such function")])
+    await until_async(lambda: plane.reports == [(False, "no such function")])
 
 
 async def test_failed_start_is_retried_with_everything(plane):
     Recorder.start_fails = 2
     plane.update(first(), {})
-    await until_async(lambda: plane.told[-1:] == [(True, "")])
-    assert plane.told[:2] == [(False, "port 80 is in use; it is tried again")] * 2
+    await until_async(lambda: plane.reports[-1:] == [(True, "")])
+    assert plane.reports[:2] == [(False, "port 80 is in use; it is tried again")] * 2
     assert list(changes()[0].routing) == [0]
 
 
@@ -163,7 +163,7 @@ async def test_gateway_without_listeners_runs_nothing(plane):
 async def test_missing_user_vcl_is_awaited(plane):
     missing = UserVclUnavailable("ConfigMap a", "does not exist")
     plane.update(first(user_vcl=missing), {})
-    await until_async(lambda: plane.told == [(False, "the user VCL is not available")])
+    await until_async(lambda: plane.reports == [(False, "the user VCL is not available")])
     assert Recorder.log == []
     plane.update(GatewayDelta(user_vcl=UserVcl("ConfigMap a", "# mine")), {})
     await until_async(changes)
@@ -180,7 +180,7 @@ async def test_recovery_without_a_change_is_reported(plane):
     data_plane.bus.publish(events.Ready(ready=False, reason="varnishd does not run"))
     data_plane.served.ready, data_plane.served.reason = True, ""
     data_plane.bus.publish(events.Ready(ready=True))
-    assert plane.told[-2:] == [(False, "varnishd does not run"), (True, "")]
+    assert plane.reports[-2:] == [(False, "varnishd does not run"), (True, "")]
 
 
 async def test_cancelled_close_raises_the_cancellation(plane):

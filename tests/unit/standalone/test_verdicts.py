@@ -90,7 +90,7 @@ def test_listener_set_reports_once_that_its_gateway_is_not_programmed():
     waits = (condition("Accepted"), condition("Programmed", "False", "ParentNotProgrammed", "port 80 is in use"))
     listener = (condition("Accepted"), condition("Programmed", "False", "Pending", "port 80 is in use"))
     status = ListenerSetStatus(waits, (ListenerStatus("http", (), 2, listener),))
-    said = describe(Key("ListenerSet", "default", "shop"), status)
-    assert said == "ListenerSet default/shop: not Programmed (ParentNotProgrammed): port 80 is in use"
+    line = describe(Key("ListenerSet", "default", "shop"), status)
+    assert line == "ListenerSet default/shop: not Programmed (ParentNotProgrammed): port 80 is in use"
     fine = ListenerSetStatus((condition("Accepted"),), (ListenerStatus("http", (), 2, (condition("Accepted"),)),))
     assert describe(Key("ListenerSet", "default", "shop"), fine).endswith("Accepted; routes by listener: http 2")

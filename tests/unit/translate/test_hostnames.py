@@ -4,7 +4,7 @@ from varnish_gateway.translate.hostnames import meeting, normal
 
 
 @pytest.mark.parametrize(
-    ("listener", "route", "wanted"),
+    ("listener", "route", "expected"),
     [
         ("*", (), ("*",)),
         ("a.example.com", (), ("*",)),
@@ -25,11 +25,11 @@ from varnish_gateway.translate.hostnames import meeting, normal
     ],
 )
 def test_a_route_keeps_its_own_hostnames_where_they_meet_the_listener(
-    listener: str, route: tuple[str, ...], wanted: tuple[str, ...]
+    listener: str, route: tuple[str, ...], expected: tuple[str, ...]
 ):
-    assert meeting(listener, route) == wanted
+    assert meeting(listener, route) == expected
 
 
-@pytest.mark.parametrize(("given", "wanted"), [(None, "*"), ("", "*"), ("A.Example.COM", "a.example.com")])
-def test_normal_form(given: str | None, wanted: str):
-    assert normal(given) == wanted
+@pytest.mark.parametrize(("given", "expected"), [(None, "*"), ("", "*"), ("A.Example.COM", "a.example.com")])
+def test_normal_form(given: str | None, expected: str):
+    assert normal(given) == expected

@@ -1,4 +1,4 @@
-"""What is too large to be carried is a condition on its object, and nobody else's loss."""
+"""Input over a limit becomes a condition on its own object and affects no other."""
 
 import msgspec
 

@@ -21,7 +21,7 @@ def delta_of(*objects: api.Object, **options) -> ir.Delta:
     return Translator(assume_class=True, **options).update(keyed(*objects))
 
 
-def told(delta: ir.Delta, name: str, namespace: str = "team") -> tuple[dict, dict]:
+def conditions_of(delta: ir.Delta, name: str, namespace: str = "team") -> tuple[dict, dict]:
     """Return the conditions of a ListenerSet and of its listener."""
     status = delta.statuses[Key("ListenerSet", namespace, name)]
     of_listener = status.listeners[0].conditions if status.listeners else ()
@@ -40,7 +40,7 @@ def test_its_own_namespace_needs_no_grant():
     )
     assert certified(delta) == {(A,): 443, (B,): 443}
     assert [each.socket for each in delta.gateways[GW].listeners] == ["https-443", "https-443"]
-    assert told(delta, "set")[0] == {"Accepted": ("True", "Accepted"), "Programmed": ("Unknown", "Pending")}
+    assert conditions_of(delta, "set")[0] == {"Accepted": ("True", "Accepted"), "Programmed": ("Unknown", "Pending")}
 
 
 def test_a_grant_for_gateways_is_none_for_listener_sets():
@@ -56,13 +56,13 @@ def test_a_grant_for_gateways_is_none_for_listener_sets():
     delta = delta_of(*objects)
     assert certified(delta) == {(A,): 443}
     for name, namespace in (("near", "default"), ("far", "team")):
-        of_set, listener = told(delta, name, namespace)
+        of_set, listener = conditions_of(delta, name, namespace)
         assert of_set == {"Accepted": ONLY, "Programmed": ONLY}
         assert listener["ResolvedRefs"] == ("False", "RefNotPermitted")
     delta = delta_of(*objects, secret_grant("vault", "sets", owner="ListenerSet"))
     assert list(certified(delta)) == [(A, B)]
-    assert told(delta, "near", "default")[0]["Accepted"] == ("True", "Accepted")
-    assert told(delta, "far")[0]["Accepted"] == ONLY
+    assert conditions_of(delta, "near", "default")[0]["Accepted"] == ("True", "Accepted")
+    assert conditions_of(delta, "far")[0]["Accepted"] == ONLY
 
 
 def test_rotated_certificate_of_a_listener_set_recomputes_no_route():
@@ -93,7 +93,7 @@ def test_listener_set_depends_on_the_gateways_client_validation():
     objects = [ca, certificate(namespace="team"), secured("set", B)]
     delta = delta_of(gateway("gw", tls={"frontend": frontend}, **OPEN), *objects)
     assert delta.gateways[GW].tls is None
-    assert told(delta, "set")[1]["Accepted"] == ("False", "NoValidCACertificate")
+    assert conditions_of(delta, "set")[1]["Accepted"] == ("False", "NoValidCACertificate")
 
 
 def test_port_waiting_for_authorities_stays_reserved():
@@ -103,7 +103,7 @@ def test_port_waiting_for_authorities_stays_reserved():
     plain = listener_set("set", {"name": "plain", "port": 443, "protocol": "HTTP"}, namespace="team")
     delta = delta_of(gateway("gw", https(), tls={"frontend": frontend}, **OPEN), certificate(), plain)
     assert delta.gateways[GW].listeners == ()
-    assert told(delta, "set")[1]["Conflicted"] == ("True", "ProtocolConflict")
+    assert conditions_of(delta, "set")[1]["Conflicted"] == ("True", "ProtocolConflict")
 
 
 def test_quota_is_given_by_precedence():
@@ -118,14 +118,14 @@ def test_quota_is_given_by_precedence():
     older = secured("zz", C, "c", metadata=old)  # it takes no place but that of its hostname
     delta = translator.update(keyed(older))
     assert set(certified(delta)) == {(A,), (C,)}
-    of_set, listener = told(delta, "b")
+    of_set, listener = conditions_of(delta, "b")
     assert of_set["Accepted"] == ONLY
     assert listener["Programmed"] == ("False", "Invalid")
     delta = translator.update({api.key_of(older): None})
     assert set(certified(delta)) == {(A,), (B,)}
-    assert told(delta, "b")[0]["Accepted"] == ("True", "Accepted")
+    assert conditions_of(delta, "b")[0]["Accepted"] == ("True", "Accepted")
     own = https("https", {"name": "c", "namespace": "team"}, hostname=C)
     delta = translator.update(keyed(gateway("gw", own, **OPEN), secret_grant("team")))
     assert set(certified(delta)) == {(A,), (C,)}, "the Gateway's own go first"
-    assert told(delta, "b")[0]["Accepted"] == ONLY
+    assert conditions_of(delta, "b")[0]["Accepted"] == ONLY
     assert translator.listener_sets.of(GW) == [Key("ListenerSet", "team", name) for name in ("z", "b")]

@@ -127,12 +127,12 @@ CONTENTS = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3))
 
 @given(st.lists(st.tuples(FILES, CONTENTS), max_size=8))
 def test_slices_equal_those_of_a_fresh_start(history):
-    slices, contents, told = SliceFiles(), {}, {}
+    slices, contents, reported = SliceFiles(), {}, {}
     for name, content in history:
         contents[name] = content
-        told |= {key: slices.get(key) for key in slices.replace(Path(name), content)}
-        anew = {key: value for _, content in sorted(contents.items()) for key, value in content.items()}
-        assert {key: value for key, value in told.items() if value is not None} == anew
+        reported |= {key: slices.get(key) for key in slices.replace(Path(name), content)}
+        rebuilt = {key: value for _, content in sorted(contents.items()) for key, value in content.items()}
+        assert {key: value for key, value in reported.items() if value is not None} == rebuilt
 
 
 def test_hidden_manifests_are_passed_over(settings, tmp_path):

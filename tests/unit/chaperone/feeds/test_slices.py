@@ -38,9 +38,9 @@ async def api_server():
 
 async def test_ended_watch_reports_nothing_more(api_server, monkeypatch):
     monkeypatch.setattr(slices, "GRACE_SECONDS", 60)
-    told = []
+    reported = []
     listed = asyncio.Event()
-    watches = SliceWatches(api_server, lambda changes: told.extend(changes.values()), lambda _: listed.set())
+    watches = SliceWatches(api_server, lambda changes: reported.extend(changes.values()), lambda _: listed.set())
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         watches.start(tasks)
         watches.watch({"n"})
@@ -50,4 +50,4 @@ async def test_ended_watch_reports_nothing_more(api_server, monkeypatch):
         api_server.news.put_nowait({"type": "MODIFIED", "object": document(11)})
         watches.end("n")  # while the change is on its way
     watches.close()
-    assert [slice_ is not None for slice_ in told] == [True, False]
+    assert [slice_ is not None for slice_ in reported] == [True, False]

@@ -155,7 +155,7 @@ def test_a_slice_may_move_to_another_service():
 
 
 def test_an_external_name_that_moves_to_another_shard_keeps_its_addresses():
-    """Whoever resolves it was never told that nobody asks, and has nothing new to say."""
+    """The resolver never stopped following the host, so it reports nothing new."""
     join = Join()
     external = shard(backend(external="example.com"))
     join.update({0: external})
@@ -190,7 +190,7 @@ def test_the_incremental_result_equals_the_result_from_scratch(history):
     join, pools, routing, pieces, asked = Join(), {}, {}, {}, frozenset()
     for shards, named in history:
         pools |= join.update(shards, named)
-        # As the resolver does: a host is told once, for as long as somebody asks for it.
+        # As the resolver does: it reports a host once while a route names it.
         pools |= join.update(resolved={host: HOSTS[host] for host in join.external_hosts - asked})
         asked = join.external_hosts
         routing |= shards

@@ -92,12 +92,12 @@ async def test_fault_restores_the_last_good_bundle_and_allows_a_retry(ghost, ins
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [(b"404 Not Found\r\n\r\n", "answered 404"), (b'200 OK\r\n\r\n"\xe9"', "something that is not ghost's")],
 )
-async def test_answer_that_is_not_from_ghost_is_a_rejection(ghost, installer, answer, said):
+async def test_answer_that_is_not_from_ghost_is_a_rejection(ghost, installer, answer, message):
     ghost.answer = b"HTTP/1.1 " + answer
-    with pytest.raises(errors.ReloadRejected, match=said):
+    with pytest.raises(errors.ReloadRejected, match=message):
         await installer.install(bundle(b"a"), ghost.port)
 
 

@@ -40,7 +40,7 @@ async def test_followed_name_keeps_its_last_good_addresses(names):
     resolver.follow({"a"})
     await names.until_changed({"a": ("192.0.2.1",)})
     del names.table["a"]
-    await names.until_failed(2)  # what the first one came to has been told by then
+    await names.until_failed(2)  # the result of the first one is reported by then
     assert names.changes == [{"a": ("192.0.2.1",)}]
     names.table["a"] = ("192.0.2.2",)
     await names.until_changed({"a": ("192.0.2.2",)})

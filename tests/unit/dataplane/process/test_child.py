@@ -16,17 +16,17 @@ class Shell(Child):
     name = "a shell"
 
     def _on_line(self, line: str) -> None:
-        self.said = line
+        self.output = line
 
 
 async def run(script: str) -> Shell:
-    """Run a script; return when it has said something."""
+    """Run a script; return after its first output."""
     process = await asyncio.create_subprocess_exec(
         "/bin/sh", "-c", script, stdout=PIPE, stderr=STDOUT, start_new_session=True
     )
     shell = Shell(process, await lifeline_to(process))
     async with asyncio.timeout(SECONDS):
-        while not hasattr(shell, "said"):
+        while not hasattr(shell, "output"):
             await asyncio.sleep(0.001)
     return shell
 
@@ -35,7 +35,7 @@ async def test_kill_reaches_the_children_of_the_process(monkeypatch):
     """A worker that outlives its manager holds the ports that the next one needs."""
     monkeypatch.setattr(child, "STOP_SECONDS", 0.05)
     shell = await run("trap '' TERM; sh -c 'while :; do sleep 1; done' >/dev/null 2>&1 & echo $!; wait")
-    worker = int(shell.said)
+    worker = int(shell.output)
     os.kill(worker, 0)
     await asyncio.wait_for(shell.stop(), SECONDS)
     async with asyncio.timeout(SECONDS):
@@ -54,6 +54,6 @@ async def test_cancelled_wait_for_exit_keeps_reading_output():
     await asyncio.sleep(0.01)
     waiting.cancel()
     await asyncio.wait({waiting})
-    os.kill(int(shell.said), signal.SIGKILL)  # it held the pipe
+    os.kill(int(shell.output), signal.SIGKILL)  # it held the pipe
     await asyncio.wait_for(shell.stop(), SECONDS)
     assert await shell.exited() == "a shell exited with status 0"

@@ -8,16 +8,16 @@ STATISTICS = b"# pxname,svname,scur\nhttps-443,FRONTEND,2\nhttps-444,FRONTEND,3\
 
 
 @pytest.mark.parametrize(
-    ("said", "rows"),
+    ("text", "rows"),
     [
         (STATISTICS, [("https-443", "2"), ("https-444", "3")]),
         (b"", []),  # HAProxy ends: the connection is closed without a word
     ],
 )
-async def test_the_rows_of_ports(tmp_path, said, rows):
+async def test_the_rows_of_ports(tmp_path, text, rows):
     async def answer(reader, writer):
         await reader.readline()
-        writer.write(said)
+        writer.write(text)
         writer.close()
 
     path = tmp_path / "admin.sock"

@@ -20,15 +20,15 @@ def planner():
     return made
 
 
-def plan_of(planner, wanted, before=None):
-    plan, problems = planner.plan(wanted, SOCKETS, before or TlsPlan())
+def plan_of(planner, desired, before=None):
+    plan, problems = planner.plan(desired, SOCKETS, before or TlsPlan())
     assert problems == []
     return plan
 
 
 def test_a_port_needs_a_socket_and_a_certificate(planner):
-    wanted = both(tls(443, (TEA, ["tea"])), tls(9443, (TEA, ["tea"])), tls(8443))
-    assert plan_of(planner, wanted).ports == {443}
+    desired = both(tls(443, (TEA, ["tea"])), tls(9443, (TEA, ["tea"])), tls(8443))
+    assert plan_of(planner, desired).ports == {443}
     assert plan_of(planner, Tls()) == TlsPlan()
 
 
@@ -62,13 +62,13 @@ def test_ports_authorities_and_large_certificates_need_a_reload(planner):
 
 def test_plan_returns_the_tls_that_results_in_it(planner):
     many = [f"{number}.tea" for number in range(1200)]
-    wanted = both(
+    desired = both(
         tls(
             443, (TEA, ["*", "tea"]), (MILK, ["milk", "*"]), (pair("tea", 1), ["tea"]), clients="friends", insecure=True
         ),
         tls(8443, (MILK, many)),
     )
-    plan = plan_of(planner, wanted)
+    plan = plan_of(planner, desired)
     again = read_tls({**plan.tls.files, TLS_JSON: encode_tls(plan.tls)}, "here")
     assert plan_of(planner, again) == plan
 

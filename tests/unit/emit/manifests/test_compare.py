@@ -21,15 +21,15 @@ def test_everything_covers_itself(document: object):
 
 
 @given(objects, objects)
-def test_additions_do_not_matter(live: dict, more: dict):
-    assert covers(more | live, live)
+def test_additions_do_not_matter(observed: dict, more: dict):
+    assert covers(more | observed, observed)
 
 
 @given(objects, st.text(max_size=3), st.integers(min_value=1))
-def test_a_changed_or_missing_field_matters(live: dict, field: str, value: int):
-    wanted = live | {field: value}
-    assert covers(live, wanted) == (str(live.get(field)) == str(value) and live.get(field) is not True)
-    assert not covers(live | {field: value + 1}, wanted)
+def test_a_changed_or_missing_field_matters(observed: dict, field: str, value: int):
+    desired = observed | {field: value}
+    assert covers(observed, desired) == (str(observed.get(field)) == str(value) and observed.get(field) is not True)
+    assert not covers(observed | {field: value + 1}, desired)
 
 
 @given(st.lists(objects, max_size=4), st.randoms(use_true_random=False))
@@ -42,7 +42,7 @@ def test_objects_are_found_in_any_place(items: list[dict], random):
 
 
 @pytest.mark.parametrize(
-    ("live", "wanted"),
+    ("observed", "desired"),
     [
         ({}, {"a": {}, "b": [], "c": "", "d": None, "e": False, "f": 0}),
         (None, {}),
@@ -57,12 +57,12 @@ def test_objects_are_found_in_any_place(items: list[dict], random):
         ({"ports": [{"port": 81}, {"port": 80, "nodePort": 30080}]}, {"ports": [{"port": 80}]}),
     ],
 )
-def test_the_api_servers_own_ways_of_saying_it(live: object, wanted: object):
-    assert covers(live, wanted)
+def test_the_api_servers_own_ways_of_saying_it(observed: object, desired: object):
+    assert covers(observed, desired)
 
 
 @pytest.mark.parametrize(
-    ("live", "wanted"),
+    ("observed", "desired"),
     [
         ({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}),
         ({"a": "1"}, {"a": {"b": 1}}),
@@ -84,5 +84,5 @@ def test_the_api_servers_own_ways_of_saying_it(live: object, wanted: object):
         ({"text": "something"}, {"text": ""}),
     ],
 )
-def test_missing_or_different_field_is_not_covered(live: object, wanted: object):
-    assert not covers(live, wanted)
+def test_missing_or_different_field_is_not_covered(observed: object, desired: object):
+    assert not covers(observed, desired)

@@ -15,7 +15,7 @@ RESTARTS = {
     "extraVolumes": [VOLUME],
     "extraInitContainers": [{"name": "first", "image": "example.com/first:1"}],
 }
-"""Fields of GatewayClassParameters that varnishd has to be started anew for."""
+"""Fields of GatewayClassParameters that need a restart of varnishd."""
 MOUNTS = {"extraVolumes": [VOLUME], "extraVolumeMounts": [{"name": "data", "mountPath": "/data"}]}
 OTHERS = {
     "replicas": 3,
@@ -124,8 +124,8 @@ def test_names_and_labels_do_not_change_the_hash(field: str, value: object):
     ],
 )
 def test_settings_of_the_operator_reach_the_pods(field: str, value: object, differs: bool):
-    told = msgspec.structs.replace(INSTALLATION, **{field: value})
-    assert (hash_of(shape(), told) != hash_of(shape())) == differs
+    changed = msgspec.structs.replace(INSTALLATION, **{field: value})
+    assert (hash_of(shape(), changed) != hash_of(shape())) == differs
 
 
 def test_the_operators_image_does_not_matter_to_a_class_with_its_own():

@@ -145,8 +145,8 @@ def test_private_keys_reach_no_disk():
 
 
 def test_environment_of_the_gateway_container():
-    told = {each["name"]: each.get("value") for each in container(shape())["env"]}
-    assert told == {
+    environment = {each["name"]: each.get("value") for each in container(shape())["env"]}
+    assert environment == {
         "CONFIGMAP_NAME": "web-vcl",
         "GATEWAY_NAME": "web",
         "HEALTH_ADDR": ":8081",

@@ -25,12 +25,12 @@ def delta_of(*objects: api.Object, **options) -> ir.Delta:
     return Translator(assume_class=True, **options).update(keyed(*objects))
 
 
-def told(status: ir.ListenerSetStatus | ir.ListenerStatus) -> dict[str, tuple[str, str]]:
+def conditions_of(status: ir.ListenerSetStatus | ir.ListenerStatus) -> dict[str, tuple[str, str]]:
     return {each.type: (each.status, each.reason) for each in status.conditions}
 
 
 def of_listeners(status: ir.ListenerSetStatus, kind: str = "Accepted") -> dict[str, str]:
-    return {each.name: told(each)[kind][1] for each in status.listeners}
+    return {each.name: conditions_of(each)[kind][1] for each in status.listeners}
 
 
 def in_sets(name: str, section: str | None = None, **ref) -> dict:
@@ -43,7 +43,7 @@ def test_its_listeners_are_served_with_those_of_the_gateway():
     assert [each.name for each in delta.gateways[GW].listeners] == ["http", "default/set/http"]
     assert [each.socket for each in delta.gateways[GW].listeners] == ["http-80", "http-80"]
     status = delta.statuses[SET]
-    assert told(status) == {"Accepted": ("True", "Accepted"), "Programmed": ("Unknown", "Pending")}
+    assert conditions_of(status) == {"Accepted": ("True", "Accepted"), "Programmed": ("Unknown", "Pending")}
     assert {each.observed_generation for each in (*status.conditions, *status.listeners[0].conditions)} == {4}
     assert delta.statuses[GW].attached_listener_sets == 1
 
@@ -71,7 +71,7 @@ def test_allowed_listeners_decides_the_namespaces(choice: dict | None, namespace
     assert len(delta.gateways[GW].listeners) == 1 + allowed
     assert (delta.statuses[GW].attached_listener_sets == 1) is allowed
     if not allowed:
-        assert told(status) == {"Accepted": ("False", "NotAllowed"), "Programmed": ("False", "NotAllowed")}
+        assert conditions_of(status) == {"Accepted": ("False", "NotAllowed"), "Programmed": ("False", "NotAllowed")}
         assert status.listeners == ()
 
 
@@ -92,7 +92,7 @@ def test_conflicts_are_decided_by_precedence():
             "old": {"c": "Accepted"},
             "also-young": {"b": "Accepted"},
         }
-        assert told(delta.statuses[SET._replace(name="young")]) == {
+        assert conditions_of(delta.statuses[SET._replace(name="young")]) == {
             "Accepted": ("False", "ListenersNotValid"),
             "Programmed": ("False", "ListenersNotValid"),
         }
@@ -120,7 +120,7 @@ def test_a_protocol_that_can_not_share_the_port():
     for kind in ("Accepted", "Programmed", "Conflicted"):
         assert of_listeners(delta.statuses[SET], kind)["tcp"] == "ProtocolConflict"
         assert of_listeners(delta.statuses[SET._replace(name="tls")], kind)["https"] == "ProtocolConflict"
-    assert told(delta.statuses[SET])["Accepted"] == ("True", "ListenersNotValid")
+    assert conditions_of(delta.statuses[SET])["Accepted"] == ("True", "ListenersNotValid")
     assert [each.name for each in delta.gateways[GW].listeners] == ["http", "default/set/own"]
 
 
@@ -149,7 +149,7 @@ def test_deleted_listener_frees_its_place_for_the_next():
     delta = translator.update({api.key_of(first): None})
     assert [each.name for each in delta.gateways[GW].listeners] == ["http", "default/b/http"]
     assert set(delta.statuses) == {api.key_of(first), api.key_of(second)}
-    assert told(delta.statuses[api.key_of(second)])["Accepted"] == ("True", "Accepted")
+    assert conditions_of(delta.statuses[api.key_of(second)])["Accepted"] == ("True", "Accepted")
 
 
 def test_a_route_names_the_set_or_the_gateway():
@@ -173,7 +173,7 @@ def test_a_route_names_the_set_or_the_gateway():
     assert {each.name: each.attached_routes for each in delta.statuses[SET].listeners} == {"one": 1, "two": 1}
     assert {each.name: each.attached_routes for each in delta.statuses[GW].listeners} == {"http": 2}
     lost = delta.statuses[Key("HTTPRoute", "default", "astray")].parents
-    assert [told(each)["Accepted"] for each in lost] == [("False", "NoMatchingParent")] * 2
+    assert [conditions_of(each)["Accepted"] for each in lost] == [("False", "NoMatchingParent")] * 2
     assert [(each.parent_ref.kind, each.parent_ref.section_name) for each in lost] == [
         ("Gateway", "one"),
         ("ListenerSet", "http"),
@@ -185,14 +185,14 @@ def test_the_same_namespace_is_that_of_the_set():
     parent = in_sets("set", namespace="team")
     delta = delta_of(*objects, route("near", "team", parentRefs=[parent]), route("far", parentRefs=[parent]))
     near, far = (delta.statuses[Key("HTTPRoute", *name)] for name in (("team", "near"), ("default", "far")))
-    assert told(near.parents[0])["Accepted"] == ("True", "Accepted")
-    assert told(far.parents[0])["Accepted"] == ("False", "NotAllowedByListeners")
+    assert conditions_of(near.parents[0])["Accepted"] == ("True", "Accepted")
+    assert conditions_of(far.parents[0])["Accepted"] == ("False", "NotAllowedByListeners")
 
 
 def test_a_route_of_a_set_that_is_not_allowed():
     delta = delta_of(gateway(), listener_set(), service(), route(parentRefs=[in_sets("set")]))
     (parent,) = delta.statuses[Key("HTTPRoute", "default", "web")].parents
-    assert told(parent)["Accepted"] == ("False", "NoMatchingParent")
+    assert conditions_of(parent)["Accepted"] == ("False", "NoMatchingParent")
     assert delta.gateways[GW].routes == {}
 
 
@@ -204,19 +204,19 @@ def test_a_gateway_of_another_is_not_for_us_to_speak_about():
 
 def test_missing_gateway_on_one_machine_is_reported_to_the_listener_set():
     delta = delta_of(listener_set(), route(parentRefs=[in_sets("set"), in_sets("gone")]), one_machine=True)
-    assert told(delta.statuses[SET]) == {
+    assert conditions_of(delta.statuses[SET]) == {
         "Accepted": ("False", "ParentNotAccepted"),
         "Programmed": ("False", "ParentNotProgrammed"),
     }
     parents = delta.statuses[Key("HTTPRoute", "default", "web")].parents
-    assert [told(each)["Accepted"] for each in parents] == [("False", "NoMatchingParent")] * 2
+    assert [conditions_of(each)["Accepted"] for each in parents] == [("False", "NoMatchingParent")] * 2
 
 
 def test_a_gateway_that_is_not_served_serves_no_set():
     ref = {"group": "example.com", "kind": "Parameters", "name": "p"}
     delta = delta_of(gateway(infrastructure={"parametersRef": ref}, **EVERYWHERE), listener_set())
     assert delta.gateways[GW].listeners == ()
-    assert told(delta.statuses[SET])["Accepted"] == ("False", "ParentNotAccepted")
+    assert conditions_of(delta.statuses[SET])["Accepted"] == ("False", "ParentNotAccepted")
 
 
 def test_invalid_class_keeps_listener_sets_served():
@@ -224,12 +224,12 @@ def test_invalid_class_keeps_listener_sets_served():
     spec = {"controllerName": "varnish-software.com/gateway", "parametersRef": ref}
     delta = Translator().update(keyed(gateway(**EVERYWHERE), listener_set(), obj("GatewayClass", "varnish", spec=spec)))
     assert len(delta.gateways[GW].listeners) == 2
-    assert told(delta.statuses[SET])["Accepted"] == ("False", "ParentNotAccepted")
+    assert conditions_of(delta.statuses[SET])["Accepted"] == ("False", "ParentNotAccepted")
 
 
 def test_a_gateway_with_nothing_of_its_own_is_accepted_for_its_sets():
     delta = delta_of(gateway("gw", entry(protocol="UDP"), **EVERYWHERE), listener_set())
-    assert told(delta.statuses[GW])["Accepted"] == ("True", "ListenersNotValid")
+    assert conditions_of(delta.statuses[GW])["Accepted"] == ("True", "ListenersNotValid")
 
 
 def test_ports_of_one_machine_belong_to_the_gateway_of_the_set():

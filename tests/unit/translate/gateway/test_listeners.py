@@ -9,8 +9,8 @@ from varnish_gateway.translate.listener import ValidatedListener
 
 
 def validated(*specs: dict) -> tuple[ValidatedListener, ...]:
-    wanted = [{"name": f"l{number}", "port": 80, "protocol": "HTTP"} | spec for number, spec in enumerate(specs)]
-    return validate(gateway("gw", *wanted).spec.listeners, reserved_ports={1969})
+    listeners = [{"name": f"l{number}", "port": 80, "protocol": "HTTP"} | spec for number, spec in enumerate(specs)]
+    return validate(gateway("gw", *listeners).spec.listeners, reserved_ports={1969})
 
 
 def reasons(listeners: tuple[ValidatedListener, ...]) -> list[str | None]:
@@ -37,17 +37,17 @@ def test_https_has_sockets_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("tls", "told"),
+    ("tls", "complaint"),
     [
         ({"mode": "Passthrough"}, "tls.mode: Passthrough"),
         ({"options": {"minVersion": "1.3"}}, "tls.options: minVersion"),
         ({"options": {"gateway.varnish-software.com/ciphers": "x"}}, "tls.options: gateway.varnish-software.com/ci"),
     ],
 )
-def test_unsupported_tls_options_are_rejected(tls, told):
+def test_unsupported_tls_options_are_rejected(tls, complaint):
     (listener,) = validated({"protocol": "HTTPS", "tls": tls})
     assert listener.rejected.reason == "UnsupportedValue"
-    assert told in listener.rejected.message
+    assert complaint in listener.rejected.message
 
 
 def test_tls_options_of_other_domains_are_ignored():

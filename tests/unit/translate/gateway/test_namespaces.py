@@ -12,11 +12,11 @@ def choose(source: str, selector: LabelSelector | None = None) -> RouteNamespace
 
 
 @pytest.mark.parametrize(
-    ("source", "route", "wanted"),
+    ("source", "route", "expected"),
     [("Same", "a", True), ("Same", "b", False), ("All", "b", True), ("Selector", "a", False), ("None", "a", False)],
 )
-def test_where_routes_may_come_from(source: str, route: str, wanted: bool):
-    assert allowed(choose(source), owner="a", guest=route, view=view_of()) is wanted
+def test_where_routes_may_come_from(source: str, route: str, expected: bool):
+    assert allowed(choose(source), owner="a", guest=route, view=view_of()) is expected
 
 
 def test_labels_are_looked_up_and_remembered_only_for_a_selector():
@@ -29,7 +29,7 @@ def test_labels_are_looked_up_and_remembered_only_for_a_selector():
 
 
 @pytest.mark.parametrize(
-    ("operator", "values", "wanted"),
+    ("operator", "values", "expected"),
     [
         ("In", ("web",), True),
         ("In", ("app",), False),
@@ -40,9 +40,9 @@ def test_labels_are_looked_up_and_remembered_only_for_a_selector():
         ("Like", ("web",), False),
     ],
 )
-def test_selector_operators_are_evaluated(operator: str, values: tuple[str, ...], wanted: bool):
+def test_selector_operators_are_evaluated(operator: str, values: tuple[str, ...], expected: bool):
     selector = LabelSelector(match_expressions=(SelectorRequirement(key="tier", operator=operator, values=values),))
-    assert selects(selector, {"tier": "web"}) is wanted
+    assert selects(selector, {"tier": "web"}) is expected
 
 
 def test_a_label_that_is_absent():

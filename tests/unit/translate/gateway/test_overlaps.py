@@ -1,4 +1,4 @@
-"""Listeners with TLS whose hostnames overlap are told so."""
+"""Listeners with TLS whose hostnames overlap get a condition."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def overlapping(status) -> dict[str, str]:
     return {name: each.message for name, each in found.items()}
 
 
-def told(*listeners: dict) -> list[str]:
+def overlapping_names(*listeners: dict) -> list[str]:
     delta = Translator(assume_class=True).update(keyed(gateway("gw", *listeners), certificate()))
     return list(overlapping(delta.statuses[GW]))
 
@@ -34,7 +34,7 @@ def plain(name: str, hostname: str) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("hostname", "wanted"),
+    ("hostname", "expected"),
     [
         ("a.b.c", ["*.b.c", "*.c", "*"]),
         ("*.b.c", ["*.c", "*"]),
@@ -43,32 +43,34 @@ def plain(name: str, hostname: str) -> dict:
         ("*", []),
     ],
 )
-def test_wider_hostnames(hostname: str, wanted: list[str]):
-    assert list(wider(hostname)) == wanted
+def test_wider_hostnames(hostname: str, expected: list[str]):
+    assert list(wider(hostname)) == expected
 
 
 def test_the_listeners_concerned_have_it_and_no_others():
     a = https("a", hostname="foo.example.com")
     b = https("b", hostname="foo.example.org")
     c = https("c", hostname="*.example.com")
-    assert told(a, b, c) == ["a", "c"]
-    assert told(a, b) == []
-    assert told(a, b, https("any")) == ["a", "b", "any"]
+    assert overlapping_names(a, b, c) == ["a", "c"]
+    assert overlapping_names(a, b) == []
+    assert overlapping_names(a, b, https("any")) == ["a", "b", "any"]
 
 
 def test_wildcards_overlap_at_any_depth():
     deep = https("deep", hostname="*.a.b.example.com")
-    assert told(deep, https("wide", hostname="*.example.com")) == ["deep", "wide"]
-    assert told(deep, https("beside", hostname="*.b.example.org")) == []
+    assert overlapping_names(deep, https("wide", hostname="*.example.com")) == ["deep", "wide"]
+    assert overlapping_names(deep, https("beside", hostname="*.b.example.org")) == []
 
 
 def test_other_ports_and_plain_listeners_do_not_overlap():
-    assert told(https("a", hostname="foo.example.com"), https("c", hostname="*.example.com", port=8443)) == []
-    assert told(plain("a", "foo.example.com"), plain("c", "*.example.com")) == []
+    assert (
+        overlapping_names(https("a", hostname="foo.example.com"), https("c", hostname="*.example.com", port=8443)) == []
+    )
+    assert overlapping_names(plain("a", "foo.example.com"), plain("c", "*.example.com")) == []
 
 
 def test_the_same_hostname_twice_is_a_conflict_instead():
-    assert told(https("a", hostname="a.example.com"), https("b", hostname="a.example.com")) == []
+    assert overlapping_names(https("a", hostname="a.example.com"), https("b", hostname="a.example.com")) == []
 
 
 def test_a_listener_of_a_set_overlaps_with_one_of_the_gateway_until_it_goes():

@@ -61,10 +61,10 @@ def test_a_listener_set_is_programmed_with_its_gateway():
         {"name": "udp", "port": 81, "protocol": "UDP"},
     )
     delta = Translator(assume_class=True).update(keyed(allowing, listener_set("set", *listeners)))
-    told = delta.statuses[Key("ListenerSet", "default", "set")]
-    served = with_parent_programmed(told, served=True)
+    pending = delta.statuses[Key("ListenerSet", "default", "set")]
+    served = with_parent_programmed(pending, served=True)
     assert programmed(served)[:2] == ("True", "Programmed")
     assert [programmed(each)[:2] for each in served.listeners] == [("True", "Programmed"), ("False", "Invalid")]
-    waiting = with_parent_programmed(told, served=False, reason="AddressNotAssigned", message="no address")
+    waiting = with_parent_programmed(pending, served=False, reason="AddressNotAssigned", message="no address")
     assert programmed(waiting) == ("False", "ParentNotProgrammed", "no address")
     assert programmed(waiting.listeners[0]) == ("False", "Pending", "no address")

@@ -26,7 +26,7 @@ def test_route_attaches_to_every_matching_listener():
 
 
 @pytest.mark.parametrize(
-    ("ref", "wanted"),
+    ("ref", "expected"),
     [
         ({"sectionName": "two"}, {"two": ("*",)}),
         ({"port": 80}, {"one": ("*",)}),
@@ -37,8 +37,8 @@ def test_route_attaches_to_every_matching_listener():
     ],
     ids=str,
 )
-def test_section_name_and_port_select_listeners(ref: dict, wanted: dict | str):
-    assert ask(ONE, TWO, **ref) == wanted
+def test_section_name_and_port_select_listeners(ref: dict, expected: dict | str):
+    assert ask(ONE, TWO, **ref) == expected
 
 
 def test_allowed_routes_decide_attachment():

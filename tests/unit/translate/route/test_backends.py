@@ -12,8 +12,8 @@ EXTERNAL = {"type": "ExternalName", "externalName": "origin.example.org", "ports
 
 
 def ask(view: View, *, external: bool = True, **ref) -> wire.Backend | Problem:
-    wanted = BackendRef(**{"name": "web", "port": 80} | ref)
-    return resolve(wanted, route_namespace="default", allow_external_name=external, view=view)
+    expected = BackendRef(**{"name": "web", "port": 80} | ref)
+    return resolve(expected, route_namespace="default", allow_external_name=external, view=view)
 
 
 def reason(answer: wire.Backend | Problem) -> str:
@@ -50,7 +50,7 @@ def test_the_own_namespace_needs_no_grant_also_when_it_is_named():
 
 
 @pytest.mark.parametrize(
-    ("ref", "wanted"),
+    ("ref", "expected"),
     [
         ({"name": "gone"}, "BackendNotFound"),
         ({"port": 81}, "BackendNotFound"),
@@ -60,8 +60,8 @@ def test_the_own_namespace_needs_no_grant_also_when_it_is_named():
     ],
     ids=str,
 )
-def test_unresolvable_backend_ref_has_its_reason(ref: dict, wanted: str):
-    assert reason(ask(view_of(service()), **ref)) == wanted
+def test_unresolvable_backend_ref_has_its_reason(ref: dict, expected: str):
+    assert reason(ask(view_of(service()), **ref)) == expected
 
 
 @pytest.mark.parametrize("protocol", ["kubernetes.io/h2c", "kubernetes.io/wss", "https", "grpc"])

@@ -107,7 +107,7 @@ def test_however_much_is_wrong_there_is_a_message_that_can_be_stored():
     rules = [{"backendRefs": [ref | {"name": f"{ref['name']}-{n}"} for ref in far]} for n in range(15)]
     asked = route(rules=[*rules, {"matches": [{"headers": regexes}]}])
     (parent,) = translate(gateway(), asked).statuses[WEB].parents
-    told = {each.type: each.message for each in parent.conditions}
-    assert all(len(message) < 2500 for message in told.values())
-    assert told["ResolvedRefs"].endswith(" more")
-    assert told["PartiallyInvalid"].endswith(" more")
+    messages = {each.type: each.message for each in parent.conditions}
+    assert all(len(message) < 2500 for message in messages.values())
+    assert messages["ResolvedRefs"].endswith(" more")
+    assert messages["PartiallyInvalid"].endswith(" more")

@@ -25,7 +25,7 @@ def test_an_empty_match_matches_everything():
 
 
 @pytest.mark.parametrize(
-    ("path", "wanted"),
+    ("path", "expected"),
     [
         ({"type": "PathPrefix", "value": "/"}, ("prefix", "/")),
         ({"type": "PathPrefix", "value": "/a/"}, ("prefix", "/a")),
@@ -35,9 +35,9 @@ def test_an_empty_match_matches_everything():
     ],
     ids=str,
 )
-def test_path_types_are_translated(path: dict, wanted: tuple[str, str]):
+def test_path_types_are_translated(path: dict, expected: tuple[str, str]):
     got = path_of(path)
-    assert (got.type, got.value) == wanted
+    assert (got.type, got.value) == expected
 
 
 def test_header_names_are_lower_case_and_the_first_counts():

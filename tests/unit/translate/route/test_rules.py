@@ -49,8 +49,8 @@ def test_a_redirect_can_not_have_a_backend():
 def test_filters_of_a_backend_go_with_it_unless_it_leads_nowhere():
     filters = [{"type": "URLRewrite", "urlRewrite": {"hostname": "x.org"}}]
     got = translate({"backendRefs": [WEB | {"filters": filters}, {"name": "gone", "port": 80, "filters": filters}]})
-    wanted = wire.Filters(rewrite=wire.Rewrite(hostname="x.org"))
-    assert [backend.filters for backend in got.rules[0].backends] == [wanted, None]
+    expected = wire.Filters(rewrite=wire.Rewrite(hostname="x.org"))
+    assert [backend.filters for backend in got.rules[0].backends] == [expected, None]
 
 
 def test_an_unsupported_filter_of_a_backend_is_one_of_its_rule():

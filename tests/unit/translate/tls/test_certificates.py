@@ -23,7 +23,7 @@ def asked(*names: str, **fields) -> ListenerTls:
     return ListenerTls(certificate_refs=tuple(ObjectReference(name=name, **fields) for name in names))
 
 
-def told(found: Certified) -> list[str]:
+def reasons(found: Certified) -> list[str]:
     return [problem.reason for problem in found.problems]
 
 
@@ -39,31 +39,31 @@ def test_a_certificate_that_is_there_is_served_beside_one_that_is_not():
     view = view_of(certificate())
     found = resolve(asked("missing", "cert"), GATEWAY, view)
     assert len(found.files) == 1
-    assert told(found) == ["InvalidCertificateRef"]
+    assert reasons(found) == ["InvalidCertificateRef"]
     assert "Secret default/missing of the type kubernetes.io/tls does not exist" in found.problems[0].message
     assert Key("Secret", "default", "missing") in view.dependencies
 
 
 @pytest.mark.parametrize("tls", [None, ListenerTls()])
 def test_no_certificate_is_asked_for(tls):
-    assert told(resolve(tls, GATEWAY, view_of())) == ["InvalidCertificateRef"]
+    assert reasons(resolve(tls, GATEWAY, view_of())) == ["InvalidCertificateRef"]
 
 
 @pytest.mark.parametrize("fields", [{"group": "example.com"}, {"kind": "WrongKind"}])
 def test_other_kinds(fields):
     found = resolve(asked("cert", **fields), GATEWAY, view_of(certificate()))
-    assert told(found) == ["InvalidCertificateRef"]
+    assert reasons(found) == ["InvalidCertificateRef"]
     assert "use a Secret" in found.problems[0].message
 
 
 def test_secret_of_another_namespace_needs_a_grant():
     there = certificate(namespace="team")
     without = resolve(asked("cert", namespace="team"), GATEWAY, view_of(there))
-    assert told(without) == ["RefNotPermitted"]
+    assert reasons(without) == ["RefNotPermitted"]
     assert without == resolve(asked("cert", namespace="team"), GATEWAY, view_of())
     granted = resolve(asked("cert", namespace="team"), GATEWAY, view_of(there, secret_grant("team")))
     assert len(granted.files) == 1
-    assert told(resolve(asked("cert", namespace="team"), GATEWAY, view_of(secret_grant("team")))) == [
+    assert reasons(resolve(asked("cert", namespace="team"), GATEWAY, view_of(secret_grant("team")))) == [
         "InvalidCertificateRef"
     ]
 
@@ -91,7 +91,7 @@ def test_its_own_namespace_is_the_owners():
 def test_secrets_that_can_not_be_used(changes, words):
     document = authority("root").issue("www").secret("default", "cert") | changes
     found = resolve(asked("cert"), GATEWAY, view_of(decode(document)))
-    assert told(found) == ["InvalidCertificateRef"]
+    assert reasons(found) == ["InvalidCertificateRef"]
     assert found.problems[0].message.startswith("Secret default/cert: ")
     assert words in found.problems[0].message
 
@@ -108,8 +108,10 @@ def test_plain_text_counts_as_an_api_server_would_take_it():
 
 
 def test_secret_is_validated_once_until_it_changes(monkeypatch):
-    judged = []
-    monkeypatch.setattr(pem, "certificate", lambda chain, key: judged.append(chain) or pem.named(chain + key, ".pem"))
+    validated = []
+    monkeypatch.setattr(
+        pem, "certificate", lambda chain, key: validated.append(chain) or pem.named(chain + key, ".pem")
+    )
     store = ObjectStore()
     key = Key("Secret", "default", "cert")
 
@@ -119,14 +121,14 @@ def test_secret_is_validated_once_until_it_changes(monkeypatch):
 
     first = put(certificate())
     assert put(certificate()) == first
-    assert len(judged) == 1
+    assert len(validated) == 1
     second = put(certificate(host="other"))
     assert second != first
-    assert len(judged) == 2
-    assert told(put(None))
+    assert len(validated) == 2
+    assert reasons(put(None))
     assert store.validations == {}
     assert put(certificate()) == first
-    assert len(judged) == 3
+    assert len(validated) == 3
 
 
 def test_repr_of_a_secret_hides_its_content():

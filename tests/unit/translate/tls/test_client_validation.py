@@ -29,7 +29,7 @@ def resolve(*refs: str | dict, view: tuple = (), mode: str = "AllowValidOnly") -
     return found
 
 
-def told(found: ClientAuthorities) -> list[str]:
+def reasons(found: ClientAuthorities) -> list[str]:
     return [problem.reason for problem in found.problems]
 
 
@@ -64,11 +64,11 @@ def test_the_fallback():
 def test_references_that_can_not_be_resolved(ref, reason, words, mode):
     view = (ca("one", ONE), ca("one", ONE, namespace="team"), ca("empty", data={}), ca("bad", data={"ca.crt": "x"}))
     found = resolve(ref, view=view, mode=mode)
-    assert (found.file, told(found)) == (None, [reason])
+    assert (found.file, reasons(found)) == (None, [reason])
     assert words in found.problems[0].message
     assert (found.rejected.reason, found.rejected.message) == ("NoValidCACertificate", found.problems[0].message)
     beside = resolve(ref, "one", view=view, mode=mode)
-    assert (told(beside), beside.rejected) == ([reason], None)
+    assert (reasons(beside), beside.rejected) == ([reason], None)
     assert beside.file == resolve("one", view=view).file
 
 

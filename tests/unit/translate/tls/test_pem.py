@@ -1,4 +1,4 @@
-"""What is made of certificates and keys, and what is refused. Nothing of a key is ever told."""
+"""Validation of certificates and keys. No message reveals anything of a key."""
 
 import datetime as dt
 import ssl
@@ -156,7 +156,7 @@ def test_openssl_rejects_every_certificate_rejected_as_weak(tmp_path):
 
 
 def with_sha1(one: Issued) -> Issued:
-    """Return a certificate that says it was signed with SHA-1: nobody signs like that any more."""
+    """Return a certificate that claims a SHA-1 signature: no library signs like that any more."""
     sha256, sha1 = bytes.fromhex("2a864886f70d01010b"), bytes.fromhex("2a864886f70d010105")
     der = one.certificate.public_bytes(Encoding.DER)
     assert der.count(sha256) == 2
@@ -164,7 +164,7 @@ def with_sha1(one: Issued) -> Issued:
 
 
 @pytest.mark.parametrize(
-    ("crt", "key", "told"),
+    ("crt", "key", "reason"),
     [
         (b"", LEAF.private, "tls.crt holds no certificate"),
         (b"Hello world\n", b"Hello world\n", "tls.crt holds no certificate"),
@@ -185,8 +185,8 @@ def with_sha1(one: Issued) -> Issued:
         (b"x" * 1_000_000, LEAF.private, "the limit is 64,000"),
     ],
 )
-def test_unusable_certificate_is_rejected_with_a_reason(crt, key, told):
-    assert told in str(certificate(crt, key))
+def test_unusable_certificate_is_rejected_with_a_reason(crt, key, reason):
+    assert reason in str(certificate(crt, key))
 
 
 def test_encrypted_keys_of_the_former_form():
@@ -201,7 +201,7 @@ def test_weak_signatures():
     below = with_sha1(root.issue("middle", key=rsa_key(2048, 1), is_authority=True)).issue("below")
     assert "signed with SHA1" in str(certificate(below.crt, below.private))
     alone = with_sha1(issued("alone", key=rsa_key()))
-    assert subjects(certificate(alone.own, alone.private)) == ["alone"], "a signature that nobody checks"
+    assert subjects(certificate(alone.own, alone.private)) == ["alone"], "no client checks that signature"
 
 
 def test_a_weak_authority_in_the_chain():

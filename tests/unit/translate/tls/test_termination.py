@@ -19,7 +19,7 @@ PLAIN = {"name": "http", "port": 80, "protocol": "HTTP"}
 
 
 class World:
-    """A translator, and what it last told about the Gateway."""
+    """A translator, and what it last published about the Gateway."""
 
     def __init__(self, *objects: api.Object, **options) -> None:
         self.translator = Translator(assume_class=True, **options)
@@ -33,9 +33,9 @@ class World:
         delta = self.translator.update(changes)
         if GW in delta.statuses:
             self.status = delta.statuses[GW]
-        if (told := delta.gateways.get(GW)) is not None:
-            self.tls = told.tls if told.tls is not None else self.tls
-            self.listeners = told.listeners if told.listeners is not None else self.listeners
+        if (gateway_delta := delta.gateways.get(GW)) is not None:
+            self.tls = gateway_delta.tls if gateway_delta.tls is not None else self.tls
+            self.listeners = gateway_delta.listeners if gateway_delta.listeners is not None else self.listeners
         return delta
 
     def listener(self, name: str = "https") -> dict[str, tuple[str, str]]:
