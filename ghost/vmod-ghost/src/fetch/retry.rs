@@ -125,7 +125,7 @@ impl<'f, 'c, 'r> RetryLoop<'f, 'c, 'r> {
 
 /// Whether the effect is the same if endpoints carry the request out twice.
 fn is_harmless(attempts: &Attempts<'_, '_>) -> bool {
-    attempts.bereq().is_some_and(|bereq| is_idempotent(bereq.method()))
+    is_idempotent(attempts.method())
 }
 
 /// The retries that a rule allows.

@@ -16,7 +16,6 @@ use super::timeouts::{Limit, Timeouts};
 use super::{body_deadline, drain, finish_native, served, Served};
 use crate::varnish::director::methods_of;
 use crate::varnish::fetch::Fetch;
-use crate::varnish::http::Http;
 use crate::varnish::sys;
 use crate::varnish::task::{self, Memory};
 
@@ -49,11 +48,15 @@ pub struct Attempts<'f, 'c> {
 }
 
 impl<'f, 'c> Attempts<'f, 'c> {
-    /// Remember how everything is before the first attempt; None when the workspace is full.
+    /// Remember how everything is before the first attempt; None when the workspace is full,
+    /// or a response has begun, which would not be that of an attempt.
     pub fn new(fetch: &'f mut Fetch<'c>) -> Option<Self> {
         // Before the workspace is marked, so that it survives a reset to the mark.
         let served = task::remember(fetch.ctx)?;
         let bo = fetch.raw_mut();
+        if !bo.htc.is_null() {
+            return None;
+        }
         // SAFETY: the busyobj is this thread's, and has a bereq.
         let (workspace, bereq_length) =
             unsafe { (sys::WS_Snapshot(bo.ws.as_mut_ptr()), bo.bereq.as_ref()?.nhd) };
@@ -61,9 +64,10 @@ impl<'f, 'c> Attempts<'f, 'c> {
         Some(Self { fetch, served, workspace, bereq_length, earlier, last: Ended::Unsent })
     }
 
-    /// The request that the attempts send.
-    pub fn bereq(&self) -> Option<Http<'_>> {
-        self.fetch.bereq()
+    /// The method of the request that the attempts send. Not the request itself: an edit
+    /// would point to workspace that the next attempt frees.
+    pub fn method(&self) -> &[u8] {
+        self.fetch.bereq().map_or(b"", |bereq| bereq.method())
     }
 
     /// Whether varnishd believes that this endpoint can be reached.
