@@ -18,9 +18,10 @@
 //!    allocates instead of overwriting. Only [`Attempts`] gives workspace back; it borrows
 //!    the [`Fetch`] exclusively, so that no header value outlives the memory behind it.
 //! 3. *A task's memory is shared, not aliased.* [`task::Memory`] sits behind a `RefCell`.
-//! 4. *A director belongs to a warm VCL.* varnishd frees directors with their VCL. Every
-//!    [`Director`] knows its [`Vcl`]; ghost uses one only in a call of that same VCL, and
-//!    releases it only while that VCL is warm.
+//! 4. *A director belongs to a warm VCL.* Every [`Director`] knows its [`Vcl`]; ghost uses one
+//!    only in a call of that same VCL, and releases it only while that VCL is warm. varnishd
+//!    asserts that none is left when it discards a VCL: ghost drops them all in the event in
+//!    which the VCL becomes cold, when no task of that VCL exists any more.
 //! 5. *varnishd references what ghost returns only after the return.* [`Held`] keeps the
 //!    owner of a returned director in the memory of the task.
 //! 6. *Nothing unwinds into C.* Every callback runs inside [`fence::fence`].

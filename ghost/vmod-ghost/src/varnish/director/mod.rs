@@ -113,7 +113,8 @@ impl Director {
 
 impl Drop for Director {
     fn drop(&mut self) {
-        // varnishd has freed the directors of a VCL that is gone.
+        // A VCL that is not warm may be gone. ghost drops its directors before, for one that
+        // is left fails an assertion of varnishd's when it discards the VCL.
         let Some(_visit) = self.vcl.visit() else { return };
         // Never VRT_DelDirector, which insists on being the last user, nor
         // VRT_DisableDirector, which would fail a background fetch that is under way.
