@@ -22,6 +22,7 @@ from varnish_gateway.dataplane.quarantine import Quarantine
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish.cli import Admin, CliError
 from varnish_gateway.dataplane.varnish.cli.answers import ListenAddress
+from varnish_gateway.dataplane.varnish.cli.commands import ChildState
 from varnish_gateway.dataplane.varnish.varnishd import Command, Varnishd, arguments, launch, rejection
 from varnish_gateway.ir.reserved import RELOAD_SOCKET
 
@@ -187,7 +188,7 @@ class Supervisor:
         is_ours = False
         try:
             async with asyncio.timeout(CHILD_RETURN_SECONDS):
-                while (state := await self._admin.status()) != "running":
+                while (state := await self._worker_state()) != "running":
                     if state == "stopped":
                         await self._start_child()
                         is_ours = True
@@ -205,6 +206,15 @@ class Supervisor:
             self._bus.publish(events.ChildBack(seconds=time.monotonic() - self._died_at))
             self._died_at = None
         return is_ours
+
+    async def _worker_state(self) -> ChildState:
+        """Ask varnishd for its worker's state. One that exited never connects again."""
+        self._check_running()
+        return await self._admin.status()
+
+    def _check_running(self) -> None:
+        if not self.running:
+            raise ConnectionError("varnishd exited before its worker answered")
 
     async def _start_child(self) -> None:
         self._death.clear()
@@ -228,6 +238,7 @@ class Supervisor:
                 await get(self.reload_port, PROBE_PATH, CHILD_RETURN_SECONDS)
                 return
             await asyncio.sleep(POLL_SECONDS)
+            self._check_running()
 
     async def report_deaths(self) -> None:
         """Publish workers that died, with the panic that varnishd recorded."""

@@ -171,3 +171,39 @@ async def test_launch_is_counted_though_a_fault_follows(supervisor, machine, mon
         await supervisor.ensure(listen, ("two",))
     assert machine.launched == ["one", "one"]
     assert (supervisor.running, supervisor.launches) == (True, 2)
+
+
+class ScriptedAdmin(Admin):
+    """Reports a worker in one state, with a port on which no process listens."""
+
+    def __init__(self, port: int, state: str) -> None:
+        super().__init__(b"")
+        self._worker_port, self._state = port, state
+        self.asked = 0
+
+    async def status(self) -> str:
+        self.asked += 1
+        return self._state
+
+    async def listen_addresses(self) -> tuple[ListenAddress, ...]:
+        return (ListenAddress("ghost-reload", "127.0.0.1", self._worker_port),)
+
+
+@pytest.mark.parametrize("state", ["starting", "running"])
+async def test_varnishd_that_dies_before_its_worker_answers_is_noticed_at_once(tmp_path, monkeypatch, machine, state):
+    monkeypatch.setattr("varnish_gateway.dataplane.process.workdir.check_enterable", lambda *_: None)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        listen = parse_listen("ghost-reload=127.0.0.1:0,http")
+        settings = Settings(work_dir=tmp_path, sockets=listen)
+        rejected = Quarantine(lambda: None, QuarantineDelays(0.02, 600))
+        admin = ScriptedAdmin(closed.getsockname()[1], state)
+        supervisor = Supervisor(settings, prepare(settings), admin, events.Bus(), lambda: None, rejected=rejected)
+        await supervisor.ensure(listen)
+        starting = asyncio.create_task(supervisor.start_child())
+        await asyncio.sleep(0)
+        machine.varnishd.running = False
+        with pytest.raises(ConnectionError, match="varnishd exited before its worker answered"):
+            await asyncio.wait_for(starting, SECONDS)
+        assert admin.asked == 1  # a varnishd that is gone would never answer
+        await supervisor.close()
