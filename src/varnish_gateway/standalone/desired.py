@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from varnish_gateway.api import EndpointSlice, Key
 from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.pending import PendingChanges
 from varnish_gateway.dataplane.process.sockets import Sockets, parse_listen
 from varnish_gateway.emit.listen import varnish_listen
 from varnish_gateway.emit.routing import Shards
@@ -29,8 +30,7 @@ class DesiredPlane:
     vcl: str | None = None
     slices: dict[Key, EndpointSlice] = field(default_factory=dict)
     _shards: Shards = field(default_factory=Shards)
-    _new_shards: dict[int, bytes | None] = field(default_factory=dict)
-    _new_slices: dict[Key, EndpointSlice | None] = field(default_factory=dict)
+    _pending: PendingChanges = field(default_factory=PendingChanges)
     _applied_sockets: Sockets | None = None
     _applied_tls: Tls | None = None
 
@@ -54,10 +54,10 @@ class DesiredPlane:
             log.error("user VCL is not available, %s: %s", effect, delta.user_vcl.reason)
         elif delta.user_vcl is not UNSET:
             self.vcl = main_vcl(delta.user_vcl)
-        self._new_shards |= self._shards.update(listeners=delta.listeners, routes=delta.routes)
+        self._pending.add(Change(routing=self._shards.update(listeners=delta.listeners, routes=delta.routes)))
 
     def update_slices(self, slices: Mapping[Key, EndpointSlice | None]) -> None:
-        self._new_slices |= slices
+        self._pending.add(Change(slices=slices))
         for key, endpoint_slice in slices.items():
             if endpoint_slice is None:
                 self.slices.pop(key, None)
@@ -70,14 +70,14 @@ class DesiredPlane:
         Unchanged sockets and TLS are left out, because applying them waits for HAProxy.
         """
         sockets, tls = self.sockets, self.state.tls
-        change = Change(
+        settings = Change(
             vcl=self.vcl,
             sockets=sockets if whole or sockets != self._applied_sockets else None,
             extra_args=self.extra_args,
             tls=tls if whole or tls != self._applied_tls else None,
-            routing=self._shards.all() if whole else self._new_shards,
-            slices=self.slices.copy() if whole else self._new_slices,
         )
-        self._new_shards, self._new_slices = {}, {}
         self._applied_sockets, self._applied_tls = sockets, tls
-        return change
+        pending = self._pending.drain()
+        if whole:
+            pending = Change(routing=self._shards.all(), slices=self.slices.copy())
+        return settings.merge(pending)

@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from varnish_gateway import errors
 from varnish_gateway.api import EndpointSlice
-from varnish_gateway.chaperone.feeds.pending import PendingChanges
 from varnish_gateway.chaperone.feeds.secret import SecretFeed
 from varnish_gateway.chaperone.feeds.shards import ShardCache, check_fits, read_index, read_patches, read_shard
 from varnish_gateway.chaperone.feeds.slices import SliceWatches
@@ -29,6 +28,7 @@ from varnish_gateway.chaperone.last_good import LastGood
 from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.dataplane.pending import PendingChanges
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.emit.names import FRESH, GENERATION, INDEX, MAIN_VCL, ROUTING, shard_map
 from varnish_gateway.emit.routing import content_hash

@@ -1,9 +1,9 @@
 """Pending changes: their order counts, and their memory is bounded."""
 
 from varnish_gateway.api import Key
-from varnish_gateway.chaperone.feeds import pending
-from varnish_gateway.chaperone.feeds.pending import PendingChanges
+from varnish_gateway.dataplane import pending
 from varnish_gateway.dataplane.change import Change
+from varnish_gateway.dataplane.pending import PendingChanges
 
 SLICE = Key("EndpointSlice", "shop", "tea-1")
 

@@ -1,4 +1,4 @@
-"""Changes from a cluster that are not applied yet.
+"""Changes from a cluster or from files that are not applied yet.
 
 In:   changes, as they arrive.
 Out:  one Change with the effect of all of them. Pure.
