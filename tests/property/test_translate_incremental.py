@@ -7,6 +7,7 @@ from msgspec import UNSET
 from support.builders.worlds import Changes, batches, options, worlds
 from varnish_gateway import api, ir
 from varnish_gateway.translate import Translator
+from varnish_gateway.translate.tls.served import served_after
 
 
 class Reader:
@@ -35,10 +36,14 @@ histories = st.builds(lambda world, updates: [world, *updates], worlds, st.lists
 @given(histories, options)
 def test_incremental_translation_equals_translation_from_scratch(updates: list[Changes], given_options: dict) -> None:
     present: Changes = {}
+    served: Changes = {}
     translator, reader = Translator(**given_options), Reader()
     for changes in updates:
-        present = merged(present, changes)
-        reader.apply(translator.update(changes))
+        changed = {**changes, **served}
+        present = merged(present, changed)
+        delta = translator.update(changed)
+        served = served_after(delta)
+        reader.apply(delta)
         scratch = Reader()
         scratch.apply(Translator(**given_options).update(present))
         assert reader.statuses == scratch.statuses

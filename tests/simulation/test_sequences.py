@@ -10,7 +10,20 @@ import pytest
 
 from support.kube.documents import gateway, listener_set, route
 from support.simulation.client import answers_to
-from support.simulation.documents import BACKEND, HOME, OTHERS, OURS, STRANGERS, Document, basics, class_parameters, pod
+from support.simulation.documents import (
+    BACKEND,
+    CERTIFICATE,
+    HOME,
+    OTHERS,
+    OURS,
+    STRANGERS,
+    Document,
+    basics,
+    certificate,
+    class_parameters,
+    https,
+    pod,
+)
 from support.simulation.operators import SimulatedOperator, at_rest
 from support.simulation.store import Store, key_of
 from support.simulation.virtualtime import in_virtual_time
@@ -308,3 +321,28 @@ async def test_shards_of_the_former_leader_are_deleted(monkeypatch):
     await rest(store, before, after)
     assert maps(store) == [names.config_map(G1.name)]
     await assert_nothing_left_to_write(store, before, after)
+
+
+@in_virtual_time
+async def test_deleted_certificate_keeps_serving_after_a_restart_of_the_operator():
+    """The copy in the Gateway's own Secret is the operator's memory."""
+    store = cluster(gateway(HOME, G1.name, OURS, listeners=[https()]), certificate("g1.example.com"))
+    copy = Key("Secret", HOME, names.secret(G1.name))
+    first = SimulatedOperator(store, class_name=OURS)
+    await rest(store, first)
+    served = store.documents[copy]["data"]
+    assert names.TLS in served
+    store.delete(Key("Secret", HOME, CERTIFICATE))
+    await rest(store, first)
+    await first.stop()
+    second = SimulatedOperator(store, class_name=OURS)
+    await rest(store, second)
+    assert store.documents[copy]["data"] == served
+    (listener,) = store.documents[G1]["status"]["listeners"]
+    reasons = {one["type"]: one["reason"] for one in listener["conditions"]}
+    assert reasons["ResolvedRefs"] == "InvalidCertificateRef"
+    # A removed reference is meant: the key goes with it.
+    store.put(gateway_named(G1))
+    await rest(store, second)
+    assert "data" not in store.documents[copy] or names.TLS not in store.documents[copy]["data"]
+    await assert_nothing_left_to_write(store, second)

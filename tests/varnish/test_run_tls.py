@@ -5,6 +5,8 @@ import contextlib
 import sys
 from pathlib import Path
 
+import pytest
+
 from loopback import free_port
 from support.directories import replace
 from support.http import client as http_client
@@ -55,6 +57,13 @@ async def until_certificate(port, one):
     await until_async(served, "the certificate serves")
 
 
+async def until_routed(port, host):
+    async def routed():
+        return (await http_client.ask(port, host)).status == 200
+
+    await until_async(routed, f"{host} is served")
+
+
 async def test_edited_secret_changes_the_served_certificate(workdir, origins):
     http, https = free_port(), free_port()
     first, second = pair("tea.example.com"), pair("tea.example.com", 1)
@@ -71,16 +80,43 @@ async def test_edited_secret_changes_the_served_certificate(workdir, origins):
 
         replace(workdir / "secret.yaml", secret(second))
         await until_certificate(https, second)
-        # A key that does not fit: the condition names it, and plain listeners go on.
-        since = len(gateway.log)
-        replace(workdir / "secret.yaml", secret(Pair(first.certificate, second.key)))
-        await gateway.wait_for_record(lambda record: "InvalidCertificateRef" in record["message"], since=since)
-        assert (await http_client.ask(http, "tea.example.com")).origin == "tea"
-        replace(workdir / "secret.yaml", secret(first))
-        await until_certificate(https, first)
     logged = str(gateway.log)
     assert "PRIVATE" not in logged
     assert first.key.decode().splitlines()[1] not in logged
+
+
+BAD_EDITS = {
+    "truncated tls.crt": lambda path, one: replace(path, secret(Pair(one.certificate[:-90], one.key))),
+    "key of another": lambda path, one: replace(path, secret(Pair(one.certificate, pair("tea.example.com", 1).key))),
+    "type Opaque": lambda path, one: replace(path, secret(one).replace("kubernetes.io/tls", "Opaque")),
+    "file removed": lambda path, _: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("edit", BAD_EDITS.values(), ids=BAD_EDITS.keys())
+async def test_bad_edit_of_a_certificate_leaves_the_port_open(workdir, origins, edit):
+    http, https, health = free_port(), free_port(), free_port()
+    first, second = pair("tea.example.com"), pair("tea.example.com", 2)
+    (workdir / "gateway.yaml").write_text(https_gateway(http, https))
+    (workdir / "routes.yaml").write_text(
+        "---\n".join([route("tea", "cafe", "tea.example.com", tea=1), service("tea", await origins.port("tea"))])
+    )
+    (workdir / "secret.yaml").write_text(secret(first))
+    async with vgw_run(workdir, options=("--health-addr", f"127.0.0.1:{health}")) as gateway:
+        await gateway.wait_for_programmed()
+        since = len(gateway.log)
+        edit(workdir / "secret.yaml", first)
+        await gateway.wait_for_record(lambda record: "InvalidCertificateRef" in record["message"], since=since)
+        # Changes are applied one after another: when this one serves, the edit has had its effect.
+        replace(workdir / "more.yaml", route("more", "cafe", "more.example.com", tea=1))
+        await until_routed(http, "more.example.com")
+        assert await certificate_of(https, "tea.example.com") == first.der
+        assert (await http_client.ask(secure(https, "tea.example.com"), "tea.example.com")).origin == "tea"
+        ready = await http_client.ask(health, "gateway", "/ready")
+        assert ready.status == 200
+        assert "InvalidCertificateRef" in ready.body.decode()
+        (workdir / "secret.yaml").write_text(secret(second))
+        await until_certificate(https, second)
 
 
 async def test_translate_output_contains_no_private_key(workdir):

@@ -36,6 +36,8 @@ FRESH = "fresh.json"
 """The keys of a Gateway's ConfigMaps."""
 TLS = "tls.json"
 """The key of a Gateway's Secret that names the others."""
+SOURCES = "sources.json"
+"""The key of a Gateway's Secret that says which Secret each certificate comes from; pods don't read it."""
 
 LABEL_LIMIT = 63
 SUBDOMAIN_LIMIT = 253

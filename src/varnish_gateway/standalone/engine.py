@@ -26,6 +26,7 @@ from varnish_gateway.standalone.schema import Catalogue
 from varnish_gateway.standalone.translation import file_translator
 from varnish_gateway.standalone.verdicts import describe, faults
 from varnish_gateway.translate import with_parent_programmed, with_programmed
+from varnish_gateway.translate.tls.served import served_after
 
 MANY = 20
 """More accepted objects than this at once are counted in the log, not listed."""
@@ -45,13 +46,20 @@ class Engine:
         self._files = Files(Catalogue())
         self._translator = file_translator()
         self._slices: dict[Key, EndpointSlice] = {}
+        self._served: Mapping[Key, Object | None] = {}  # what the next translation has to know about certificates
         self._statuses: dict[Key, GatewayStatus | ListenerSetStatus] = {}
         self._programmed: dict[Key, tuple[bool, str]] = {}
         self._logged: dict[Key, str] = {}
+        self._faults: dict[Key, str] = {}
         self._closing: dict[Key, asyncio.Task[None]] = {}
         self._context = contextvars.copy_context()
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.planes: dict[Key, Plane] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """What the user has to correct, for all to be served as the files say."""
+        return [line for _, line in sorted(self._faults.items())]
 
     async def serve(self) -> None:
         """Apply changes of the files until cancelled."""
@@ -94,7 +102,8 @@ class Engine:
         for complaint in changes.ignored:
             log.warning("%s", complaint)
         if changes.objects:
-            delta = self._translator.update(changes.objects)
+            delta = self._translator.update({**changes.objects, **self._served})
+            self._served = served_after(delta)
             self._update_planes(delta, self._changed_slices(changes.objects))
             self._log_statuses(delta.statuses)
 
@@ -165,6 +174,7 @@ class Engine:
         for key, status in statuses.items():
             if status is None:
                 self._logged.pop(key, None)
+                self._faults.pop(key, None)
                 self._statuses.pop(key, None)
                 continue
             complete = self._with_programmed(key, status)
@@ -173,8 +183,10 @@ class Engine:
                 continue
             self._logged[key] = line
             if faults(complete):
+                self._faults[key] = line
                 log.warning("%s", line)
             else:
+                self._faults.pop(key, None)
                 accepted[key] = line
         self._log_accepted(accepted)
 

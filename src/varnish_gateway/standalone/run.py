@@ -32,7 +32,7 @@ async def _health(engine: Engine, address: Address | None) -> AsyncIterator[None
     if address is None:
         yield
         return
-    server = health_server(engine.planes)
+    server = health_server(engine)
     try:
         await server.start(address)
         yield

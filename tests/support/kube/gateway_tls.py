@@ -39,6 +39,7 @@ def certificate_names(harness: OperatorHarness, name: str = "gw") -> dict[int, l
         return {}
     tls = msgspec.json.decode(data.pop("tls.json"), type=wire.TlsDocument)
     named = {one.file for port in tls.ports for one in port.certificates}
+    assert msgspec.json.decode(data.pop("sources.json")).keys() == named
     assert named | {port.clients.file for port in tls.ports if port.clients} == data.keys()
     return {port.port: [one.names[:1] for one in port.certificates] for port in tls.ports}
 

@@ -1,4 +1,4 @@
-"""The Secret of a Gateway: tls.json and the files that it names. Without TLS it is empty.
+"""The Secret of a Gateway: tls.json, the files that it names, and sources.json. Without TLS it is empty.
 
 Certificates reach pods in this one alone, after every ReferenceGrant has been checked.
 """
@@ -8,7 +8,7 @@ from base64 import b64encode
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests.metadata import Manifest, head, stamped
 from varnish_gateway.emit.manifests.shape import GatewayShape
-from varnish_gateway.emit.tls import encode_tls
+from varnish_gateway.emit.tls import encode_sources, encode_tls
 from varnish_gateway.ir import Tls
 
 
@@ -16,6 +16,6 @@ def secret(shape: GatewayShape, tls: Tls) -> Manifest:
     """Return the Secret."""
     manifest = {**head(shape, "v1", "Secret", names.secret(shape.name)), "type": "Opaque"}
     if tls.ports:
-        files = {names.TLS: encode_tls(tls), **tls.files}
+        files = {names.TLS: encode_tls(tls), names.SOURCES: encode_sources(tls), **tls.files}
         manifest["data"] = {name: b64encode(text).decode() for name, text in sorted(files.items())}
     return stamped(manifest)

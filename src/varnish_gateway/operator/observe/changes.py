@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 from varnish_gateway import api
 from varnish_gateway.api import Key
+from varnish_gateway.emit import names
 from varnish_gateway.kube.versions import is_newer
 from varnish_gateway.operator.observe.inputs import ObservedInput
-from varnish_gateway.operator.observe.owned import OwnedObject
+from varnish_gateway.operator.observe.owned import OwnedObject, OwnedSecret
 from varnish_gateway.operator.observe.pods import GatewayPod
 from varnish_gateway.operator.observe.state import Batch, ObservedState
+from varnish_gateway.translate.tls.served import of_gateway, served_key
 
 Note = Callable[[Key, str], bool]
 """Reflector.note: return False if the object is already deleted."""
@@ -45,6 +47,8 @@ class ChangeCollector:
             if new is None:
                 self._observed.inputs.pop(key, None)
                 self._pending.inputs[key] = None
+                if key.kind == api.Gateway.kind:
+                    self._pending.inputs[served_key(key)] = None
             else:
                 self._update_input(key, new)
             if key.kind in (api.GatewayClass.kind, api.Gateway.kind):
@@ -64,7 +68,7 @@ class ChangeCollector:
                 if key in self._writing:
                     self._writing[key] = True
             elif known is None or known.uid != owned.uid or is_newer(owned.version, known.version):
-                self._observed.put_owned(key, owned)
+                self._put_owned(key, owned)
             else:
                 continue
             self._pending.owned.add(key)
@@ -124,7 +128,7 @@ class ChangeCollector:
         if is_outdated or not self._observed.has_our_labels(owned):
             return
         if note(key, owned.version):
-            self._observed.put_owned(key, owned)
+            self._put_owned(key, owned)
             self._mark_reachability(key, known, owned)
         else:  # the object was deleted before the answer arrived
             self._pending.owned.add(key)
@@ -135,6 +139,16 @@ class ChangeCollector:
         known = self._observed.inputs.get(key)
         if known is not None and is_newer(version, known.version):
             self._observed.inputs[key] = known._replace(version=version, status=status)
+
+    def _put_owned(self, key: Key, owned: OwnedObject) -> None:
+        """Record a generated object. The certificates in a Gateway's Secret are an input of its translation.
+
+        A deleted Secret takes none away: it is written again.
+        """
+        self._observed.put_owned(key, owned)
+        gateway = owned.gateway
+        if isinstance(owned, OwnedSecret) and owned.is_applied_by_us and names.belongs(*key, *gateway[1:]):
+            self._pending.inputs[served_key(gateway)] = of_gateway(gateway, owned.certificates)
 
     def _mark_reachability(self, key: Key, *versions: OwnedObject | None) -> None:
         if key.kind == api.Service.kind:

@@ -1,8 +1,8 @@
 """Generated objects, as the API server stores them.
 
 In:   the text of an object, from a watch or as the answer to a write of ours.
-Out:  what a comparison with the desired object needs, and no more: routing and the contents of
-      Secrets are kept as hashes.
+Out:  what a comparison with the desired object needs: routing and the contents of Secrets are kept as
+      hashes. Of a Gateway's Secret also the certificates, which translation may have to fall back on.
 Pure.
 """
 
@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.routing import content_hash
+from varnish_gateway.emit.tls import decode_sources
 from varnish_gateway.ir import wire
 
 
@@ -48,6 +49,10 @@ class _ConfigMap(_Any, frozen=True):
     data: dict[str, str] = field(default_factory=dict)
 
 
+class _Secret(_Any, frozen=True):
+    data: dict[str, bytes] | None = None
+
+
 class OwnedObject(Struct, frozen=True):
     """One generated object. ``text`` is the whole object, empty for ConfigMaps.
 
@@ -67,6 +72,15 @@ class OwnedObject(Struct, frozen=True):
     def document(self) -> dict[str, Any]:
         document: dict[str, Any] = msgspec.json.decode(self.text)
         return document
+
+
+class OwnedSecret(OwnedObject, frozen=True):
+    """A Gateway's Secret. ``certificates`` are by the Secret that each was copied from."""
+
+    certificates: Mapping[Key, bytes]
+
+    def __repr__(self) -> str:
+        return f"OwnedSecret({self.gateway})"  # never what is in it
 
 
 class OwnedConfigMap(OwnedObject, frozen=True):
@@ -90,6 +104,7 @@ class OwnedConfigMap(OwnedObject, frozen=True):
 
 
 _any = msgspec.json.Decoder(_Any)
+_secret = msgspec.json.Decoder(_Secret)
 _config_map = msgspec.json.Decoder(_ConfigMap)
 _index = msgspec.json.Decoder(wire.Index)
 
@@ -127,9 +142,10 @@ def decode_shard(text: bytes, routing: str) -> OwnedConfigMap:
     )
 
 
-def decode_secret(text: bytes) -> OwnedObject:
-    metadata = _any.decode(text).metadata
-    return OwnedObject(**_common(metadata), text=msgspec.json.encode(with_hashed_data(msgspec.json.decode(text))))
+def decode_secret(text: bytes) -> OwnedSecret:
+    found = _secret.decode(text)
+    hashed = msgspec.json.encode(with_hashed_data(msgspec.json.decode(text)))
+    return OwnedSecret(**_common(found.metadata), text=hashed, certificates=decode_sources(found.data or {}))
 
 
 def with_hashed_data(document: Mapping[str, Any]) -> dict[str, Any]:

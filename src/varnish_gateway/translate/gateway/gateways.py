@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from varnish_gateway import api
+from varnish_gateway.api import key_of
 from varnish_gateway.translate.conditions import Problem
 from varnish_gateway.translate.gateway import addresses, gateway_class, listener_conflicts, listeners
 from varnish_gateway.translate.grants import Referrer
@@ -91,7 +92,7 @@ def _secured(gateway: api.Gateway, options: Options, view: View) -> termination.
         termination.TlsRequest(listener, each.tls, referrer)
         for listener, each in zip(validated, spec.listeners, strict=True)
     ]
-    return termination.secure(requests, spec.tls.frontend, referrer, view, options.tls_limit)
+    return termination.secure(requests, spec.tls.frontend, key_of(gateway), view, options.tls_limit)
 
 
 def _rejection(gateway: api.Gateway, options: Options) -> Problem | None:

@@ -117,8 +117,7 @@ def _secured(found: api.ListenerSet, gateway: ValidatedGateway, options: Options
     requests = [
         termination.TlsRequest(listener, spec.tls, referrer) for listener, spec in zip(validated, specs, strict=True)
     ]
-    of_gateway = Referrer(api.Gateway.kind, found.gateway.namespace)
-    return termination.secure(requests, gateway.frontend, of_gateway, view, None)
+    return termination.secure(requests, gateway.frontend, found.gateway, view, None)
 
 
 def _detached(found: api.ListenerSet, gateway_created: int, problem: Problem) -> ValidatedListenerSet:

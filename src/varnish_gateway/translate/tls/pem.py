@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import PublicKeyAlgorithmOID
 from msgspec import Struct
 
+from varnish_gateway.api import Key as ObjectKey
 from varnish_gateway.translate.tls.blocks import AUTHORITY_BYTES, BEGIN, CERTIFICATE_BYTES
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ RSA_BITS = range(2048, 8193)
 CURVES = ("secp256r1", "secp384r1", "secp521r1")
 WEAK_HASHES = ("md5", "sha1")
 FEWEST_CURVE_BITS = 224
+PRIVATE = b"-----BEGIN PRIVATE KEY-----"
 _HOST = re.compile(r"(?=.{1,253}$)(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _FAULTS = (Exception,)
 """The errors that parsing untrusted bytes raises, such as InvalidVersion and InternalError, share no other base."""
@@ -45,11 +47,15 @@ Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 
 
 class File(Struct, frozen=True):
-    """A file that is named after its content. ``hosts`` are the host names in a certificate."""
+    """A file that is named after its content. ``hosts`` are the host names in a certificate.
+
+    ``source`` is the Secret that a certificate comes from.
+    """
 
     name: str
     text: bytes
     hosts: tuple[str, ...] = ()
+    source: ObjectKey | None = None
 
     def __repr__(self) -> str:
         return f"File({self.name})"
@@ -68,6 +74,12 @@ def certificate(chain: bytes, key: bytes) -> File | str:
             return f"tls.crt holds {len(found)} certificates; the limit is {MOST_CERTIFICATES}"
         private = _key(key)
         return private if isinstance(private, str) else _joined(found, private)
+
+
+def stored(text: bytes) -> File | str:
+    """Return a certificate from the form in which it is served, or why it can't be served any more."""
+    chain, begin, key = text.partition(PRIVATE)
+    return certificate(chain, begin + key)
 
 
 def authorities(text: str) -> bytes | str:

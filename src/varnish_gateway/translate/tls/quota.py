@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ENTRY_BYTES = 60
 """The size of an entry of tls.json for a certificate and one of its names, without the name."""
+SOURCE_BYTES = 40
+"""The size of an entry of sources.json for a certificate and its Secret, without the Secret's name."""
 
 OVER_QUOTA: Table[Mapping[Key, frozenset[str]]] = Table("listeners over quota")
 """By Gateway: the ids of listeners by ListenerSet. See gateway/over_quota.py."""
@@ -48,9 +50,14 @@ class Quota:
         new = {each.name: len(each.text) for each in (file, authorities) if each and each.name not in self._charged}
         if self._left is not None:
             names = {hostname, *(host for host in file.hosts if hostnames.covers(hostname, host))}
-            left = self._left - sum(new.values()) - sum(ENTRY_BYTES + len(name) for name in names)
+            entries = sum(ENTRY_BYTES + len(name) for name in names) + _source_bytes(file)
+            left = self._left - sum(new.values()) - entries
             if left < 0:
                 return False
             self._left = left
         self._charged.update(new)
         return True
+
+
+def _source_bytes(file: File) -> int:
+    return SOURCE_BYTES + len(file.source.namespace) + len(file.source.name) if file.source else 0

@@ -18,6 +18,7 @@ from varnish_gateway import ir
 from varnish_gateway.ir import wire
 from varnish_gateway.translate import hostnames
 from varnish_gateway.translate.conditions import Problem, joined, summary
+from varnish_gateway.translate.grants import Referrer
 from varnish_gateway.translate.tls import certificates, client_validation
 from varnish_gateway.translate.tls.material import Material
 from varnish_gateway.translate.tls.quota import Quota
@@ -25,10 +26,11 @@ from varnish_gateway.translate.tls.quota import Quota
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from varnish_gateway.api import Key
     from varnish_gateway.api.gateway_networking import Frontend, ListenerTls
-    from varnish_gateway.translate.grants import Referrer
     from varnish_gateway.translate.incremental.view import View
     from varnish_gateway.translate.listener import ValidatedListener
+    from varnish_gateway.translate.tls.certificates import Certified
     from varnish_gateway.translate.tls.client_validation import ClientAuthorities
     from varnish_gateway.translate.tls.pem import File
 
@@ -46,12 +48,11 @@ class Secured(NamedTuple):
     material: Material
 
 
-def secure(
-    requests: Sequence[TlsRequest], frontend: Frontend, gateway: Referrer, view: View, limit: int | None
-) -> Secured:
+def secure(requests: Sequence[TlsRequest], frontend: Frontend, gateway: Key, view: View, limit: int | None) -> Secured:
     """Return the listeners of a Gateway with their certificates; the first ones are charged to the quota first."""
     ports = sorted({one.listener.port for one in requests if one.listener.scheme == "https"})
-    resolved = {port: client_validation.resolve(frontend.validation(port), gateway, view) for port in ports}
+    owner = Referrer(gateway.kind, gateway.namespace)
+    resolved = {port: client_validation.resolve(frontend.validation(port), owner, view) for port in ports}
     clients = {port: found for port, found in resolved.items() if found is not None}
     quota = Quota(limit)
     secured: list[ValidatedListener] = []
@@ -59,7 +60,8 @@ def secure(
     for one in requests:
         listener = one.listener
         if listener.scheme == "https":
-            listener, taken = _secured(one, clients.get(listener.port), quota, view)
+            certified = certificates.resolve(one.tls, one.referrer, gateway, view)
+            listener, taken = _secured(listener, certified, clients.get(listener.port), quota)
             files[listener.id] = taken
         secured.append(listener)
     return Secured(tuple(secured), Material(files, clients))
@@ -72,16 +74,19 @@ def assemble(listeners: Iterable[ValidatedListener], material: Material) -> ir.T
     """
     named: dict[int, dict[str, dict[str, None]]] = {}
     files: dict[str, bytes] = {}
+    sources: dict[str, dict[Key, None]] = {}
     secure = [listener for listener in listeners if listener.scheme == "https"]
     for listener in sorted(secure, key=lambda listener: listener.hostname != hostnames.ANY):
         for file in material.certificates[listener.id]:
             names = named.setdefault(listener.port, {}).setdefault(file.name, {})
             names.update(dict.fromkeys((listener.hostname, *_own_hosts(file, listener, secure))))
             files[file.name] = file.text
+            if file.source is not None:
+                sources.setdefault(file.name, {})[file.source] = None
     validations = {port: clients for port, clients in material.clients.items() if port in named}
     files.update({clients.file.name: clients.file.text for clients in validations.values() if clients.file})
     ports = (_port(port, certified, validations.get(port)) for port, certified in sorted(named.items()))
-    return ir.Tls(tuple(ports), files)
+    return ir.Tls(tuple(ports), files, {name: tuple(each) for name, each in sources.items()})
 
 
 def _own_hosts(file: File, listener: ValidatedListener, others: Iterable[ValidatedListener]) -> Sequence[str]:
@@ -105,10 +110,8 @@ def _port(port: int, certified: dict[str, dict[str, None]], clients: ClientAutho
 
 
 def _secured(
-    request: TlsRequest, clients: ClientAuthorities | None, quota: Quota, view: View
+    listener: ValidatedListener, certified: Certified, clients: ClientAuthorities | None, quota: Quota
 ) -> tuple[ValidatedListener, tuple[File, ...]]:
-    listener = request.listener
-    certified = certificates.resolve(request.tls, request.referrer, view)
     problems = [*certified.problems, *(clients.problems if clients else ())]
     rejected = listener.rejected or (clients.rejected if clients else None)
     files: tuple[File, ...] = ()

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import ExitStack
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,8 +19,9 @@ from varnish_gateway.kube.reflector import Reflector
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.observe.changes import ChangeCollector
 from varnish_gateway.operator.observe.inputs import ObservedInput
-from varnish_gateway.operator.observe.owned import decode_config_map, decode_object
+from varnish_gateway.operator.observe.owned import decode_config_map, decode_object, decode_secret
 from varnish_gateway.operator.observe.state import ObservedState
+from varnish_gateway.translate.tls.served import served_key
 
 KEY = Key("ConfigMap", "shop", "gw-vcl")
 SERVICE = Key("Service", "shop", "gw")
@@ -181,3 +184,49 @@ def test_gateway_under_deletion_is_an_input_that_is_gone():
     found = ObservedInput(msgspec.convert(document, api.Gateway), "1", b"null", is_deleting=True)
     changes.on_inputs({GATEWAYS[0]: found})
     assert changes.drain().inputs == {GATEWAYS[0]: None}
+
+
+def secret(gateway: Key, key: Key, manager: str = names.GATEWAY_MANAGER) -> bytes:
+    """Return a Gateway's Secret with a certificate, as the API server stores it."""
+    document = stored(gateway, "u", "1", key.name)
+    document["metadata"]["namespace"] = key.namespace
+    document["metadata"]["managedFields"] = [{"manager": manager, "operation": "Apply"}]
+    document["metadata"]["labels"] = names.labels(gateway.namespace, gateway.name, "varnish")
+    contents = {names.SOURCES: b'{"a.pem":["vault/cert"]}', "a.pem": b"pair"}
+    return json.dumps(document | {"data": {name: b64encode(text).decode() for name, text in contents.items()}}).encode()
+
+
+OWN = Key("Secret", GATEWAYS[0].namespace, names.secret(GATEWAYS[0].name))
+
+
+@pytest.mark.parametrize("how", ["watched", "answered"])
+def test_certificates_of_a_gateways_secret_are_an_input(how):
+    changes = ChangeCollector(ObservedState("varnish"), lambda: None)
+    owned = decode_secret(secret(GATEWAYS[0], OWN))
+    if how == "watched":
+        changes.on_owned({OWN: owned})
+    else:
+        changes.record_owned(OWN, owned, lambda *_: True)
+    (served,) = changes.drain().inputs.values()
+    assert served.contents == {Key("Secret", "vault", "cert"): b"pair"}
+    assert b"pair" not in repr((owned, served)).encode()
+    changes.on_owned({OWN: None})
+    assert changes.drain().inputs == {}  # it is written again
+    changes.on_inputs({GATEWAYS[0]: None})
+    assert changes.drain().inputs == {GATEWAYS[0]: None, served_key(GATEWAYS[0]): None}
+
+
+@pytest.mark.parametrize(
+    ("key", "manager"),
+    [
+        (OWN._replace(namespace="elsewhere"), names.GATEWAY_MANAGER),
+        (OWN._replace(name="another"), names.GATEWAY_MANAGER),
+        (OWN, "kubectl"),
+    ],
+    ids=["another namespace", "another name", "not ours"],
+)
+def test_secret_that_only_claims_to_be_a_gateways_is_no_input(key, manager):
+    """Labels and annotations prove nothing: any user can write them."""
+    changes = ChangeCollector(ObservedState("varnish"), lambda: None)
+    changes.on_owned({key: decode_secret(secret(GATEWAYS[0], key, manager))})
+    assert changes.drain().inputs == {}

@@ -64,7 +64,7 @@ def test_rotated_certificate_changes_only_the_secret():
     changed = desired.rebuild()
     assert changed.keys() == {SECRET}
     tls_json = data(changed[SECRET]).pop("tls.json")
-    assert data(changed[SECRET]) == {"tls.json": tls_json, "1f2e.pem": b"one"}
+    assert data(changed[SECRET]) == {"tls.json": tls_json, "sources.json": b"{}", "1f2e.pem": b"one"}
     assert tls_hash(desired.state.tls) == content_hash(tls_json)
     assert not desired.rebuild()
     before = desired.shape

@@ -17,6 +17,7 @@ from varnish_gateway.translate.tls import pem
 from varnish_gateway.translate.tls.certificates import Certified, resolve
 
 GATEWAY = Referrer("Gateway", "default")
+GW = Key("Gateway", "default", "gw")
 
 
 def asked(*names: str, **fields) -> ListenerTls:
@@ -29,15 +30,15 @@ def reasons(found: Certified) -> list[str]:
 
 def test_several_certificates_in_the_order_of_the_spec():
     view = view_of(certificate("one", host="one"), certificate("two", host="two"))
-    found = resolve(asked("two", "one", "two"), GATEWAY, view)
+    found = resolve(asked("two", "one", "two"), GATEWAY, GW, view)
     assert len(found.files) == 2
-    assert found.files[::-1] == resolve(asked("one", "two"), GATEWAY, view).files
+    assert found.files[::-1] == resolve(asked("one", "two"), GATEWAY, GW, view).files
     assert found.problems == ()
 
 
 def test_a_certificate_that_is_there_is_served_beside_one_that_is_not():
     view = view_of(certificate())
-    found = resolve(asked("missing", "cert"), GATEWAY, view)
+    found = resolve(asked("missing", "cert"), GATEWAY, GW, view)
     assert len(found.files) == 1
     assert reasons(found) == ["InvalidCertificateRef"]
     assert "Secret default/missing of the type kubernetes.io/tls does not exist" in found.problems[0].message
@@ -46,37 +47,37 @@ def test_a_certificate_that_is_there_is_served_beside_one_that_is_not():
 
 @pytest.mark.parametrize("tls", [None, ListenerTls()])
 def test_no_certificate_is_asked_for(tls):
-    assert reasons(resolve(tls, GATEWAY, view_of())) == ["InvalidCertificateRef"]
+    assert reasons(resolve(tls, GATEWAY, GW, view_of())) == ["InvalidCertificateRef"]
 
 
 @pytest.mark.parametrize("fields", [{"group": "example.com"}, {"kind": "WrongKind"}])
 def test_other_kinds(fields):
-    found = resolve(asked("cert", **fields), GATEWAY, view_of(certificate()))
+    found = resolve(asked("cert", **fields), GATEWAY, GW, view_of(certificate()))
     assert reasons(found) == ["InvalidCertificateRef"]
     assert "use a Secret" in found.problems[0].message
 
 
 def test_secret_of_another_namespace_needs_a_grant():
     there = certificate(namespace="team")
-    without = resolve(asked("cert", namespace="team"), GATEWAY, view_of(there))
+    without = resolve(asked("cert", namespace="team"), GATEWAY, GW, view_of(there))
     assert reasons(without) == ["RefNotPermitted"]
-    assert without == resolve(asked("cert", namespace="team"), GATEWAY, view_of())
-    granted = resolve(asked("cert", namespace="team"), GATEWAY, view_of(there, secret_grant("team")))
+    assert without == resolve(asked("cert", namespace="team"), GATEWAY, GW, view_of())
+    granted = resolve(asked("cert", namespace="team"), GATEWAY, GW, view_of(there, secret_grant("team")))
     assert len(granted.files) == 1
-    assert reasons(resolve(asked("cert", namespace="team"), GATEWAY, view_of(secret_grant("team")))) == [
+    assert reasons(resolve(asked("cert", namespace="team"), GATEWAY, GW, view_of(secret_grant("team")))) == [
         "InvalidCertificateRef"
     ]
 
 
 def test_an_owner_of_another_kind_needs_a_grant_of_its_own():
     view = view_of(certificate(namespace="team"), secret_grant("team"))
-    found = resolve(asked("cert", namespace="team"), Referrer("ListenerSet", "default"), view)
+    found = resolve(asked("cert", namespace="team"), Referrer("ListenerSet", "default"), GW, view)
     assert "lets ListenerSets of default use Secret cert" in found.problems[0].message
 
 
 def test_its_own_namespace_is_the_owners():
     view = view_of(certificate(namespace="team"))
-    assert len(resolve(asked("cert"), Referrer("ListenerSet", "team"), view).files) == 1
+    assert len(resolve(asked("cert"), Referrer("ListenerSet", "team"), GW, view).files) == 1
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_its_own_namespace_is_the_owners():
 )
 def test_secrets_that_can_not_be_used(changes, words):
     document = authority("root").issue("www").secret("default", "cert") | changes
-    found = resolve(asked("cert"), GATEWAY, view_of(decode(document)))
+    found = resolve(asked("cert"), GATEWAY, GW, view_of(decode(document)))
     assert reasons(found) == ["InvalidCertificateRef"]
     assert found.problems[0].message.startswith("Secret default/cert: ")
     assert words in found.problems[0].message
@@ -102,9 +103,8 @@ def test_plain_text_counts_as_an_api_server_would_take_it():
     text = {"stringData": {"tls.crt": made.crt.decode(), "tls.key": made.private.decode()}}
     document = secret("default", "cert", b"", b"") | text
     assert plain.value("tls.crt") is None
-    assert resolve(asked("cert"), GATEWAY, view_of(decode(document))).files == (
-        pem.certificate(made.crt, made.private),
-    )
+    (found,) = resolve(asked("cert"), GATEWAY, GW, view_of(decode(document))).files
+    assert found.name == pem.certificate(made.crt, made.private).name
 
 
 def test_secret_is_validated_once_until_it_changes(monkeypatch):
@@ -117,7 +117,7 @@ def test_secret_is_validated_once_until_it_changes(monkeypatch):
 
     def put(one: api.Secret | None) -> Certified:
         store.put(key, one)
-        return resolve(asked("cert", "cert"), GATEWAY, View(store))
+        return resolve(asked("cert", "cert"), GATEWAY, GW, View(store))
 
     first = put(certificate())
     assert put(certificate()) == first
