@@ -3,11 +3,13 @@
 In:   a kind and the versions in which we can read it.
 Out:  the version that is served, or None if the kind is not installed.
 A starting API server answers 404 for kinds that it does not know yet. So the result is None only
-after it answered 404 twice, with a pause, and reported itself ready.
+after it answered 404 twice, with a pause, and reported itself ready. An answer that is not a list of
+kinds raises ApiError.
 """
 
 import asyncio
 from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 
@@ -23,7 +25,8 @@ class _Kind(msgspec.Struct):
 
 
 class _Kinds(msgspec.Struct):
-    resources: tuple[_Kind, ...] = ()
+    kind: Literal["APIResourceList"]
+    resources: tuple[_Kind, ...]
 
 
 async def served_version(
@@ -44,5 +47,8 @@ async def _is_served(client: Client, resource: Resource) -> bool:
         answer = await client.read(resource.discovery, verb="discover")
     except errors.NotFound:
         return False
-    kinds = msgspec.json.decode(answer, type=_Kinds)
+    try:
+        kinds = msgspec.json.decode(answer, type=_Kinds)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise errors.ApiError(f"{resource.discovery} does not list kinds: {error}") from error
     return any(kind.name == resource.plural for kind in kinds.resources)

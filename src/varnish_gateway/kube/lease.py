@@ -135,7 +135,10 @@ class Election:
             self._follow_holder()
 
     def _observe(self, answer: bytes) -> None:
-        lease = msgspec.json.decode(answer, type=_Lease)
+        try:
+            lease = msgspec.json.decode(answer, type=_Lease)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise errors.ApiError(f"the answer is not a Lease: {error}") from error
         if self._observed is None or lease.spec != self._observed.spec:
             self._observed_at = _now()
         self._observed = lease

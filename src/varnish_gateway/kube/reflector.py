@@ -25,7 +25,7 @@ from varnish_gateway.kube.discovery import served_version
 from varnish_gateway.kube.limits import RequestBackoff, spread
 from varnish_gateway.kube.resources import Resource
 from varnish_gateway.kube.versions import is_newer
-from varnish_gateway.kube.watching import Head, Page, Selection, events, head_of, page_of
+from varnish_gateway.kube.watching import Head, Page, Selection, events, page_of
 
 log = logging.getLogger(__name__)
 
@@ -191,12 +191,13 @@ class Reflector(Generic[T]):
     async def _list(self) -> str:
         """Deliver the differences to what is known; return the resource version to watch from."""
         before, seen = set(self._known), set[Key]()
-        page = Page()
+        onward = ""
         while True:
-            path = self._selection.list_path(page.metadata.continue_)
-            page = page_of(await self._client.read(path, kind=self.resource.kind, verb="list"))
+            path = self._selection.list_path(onward)
+            page = page_of(await self._client.read(path, kind=self.resource.kind, verb="list"), self.resource.kind)
             seen |= self._deliver_page(page)
-            if not page.metadata.continue_:
+            onward = page.metadata.continue_
+            if not onward:
                 break
         version = page.metadata.resource_version
         # An object that was recorded meanwhile may be newer than the list.
@@ -212,8 +213,7 @@ class Reflector(Generic[T]):
         """Deliver what is new on a page; return the keys of all its objects."""
         changes: Changes[T] = {}
         seen = set()
-        for raw in page.items:
-            head = head_of(raw)
+        for head, raw in page.objects:
             key = self._key(head)
             seen.add(key)
             if self._known.get(key) != head.metadata.resource_version:

@@ -45,9 +45,19 @@ class PageMetadata(Struct, rename="camel"):
     continue_: str = field(name="continue", default="")
 
 
-class Page(Struct):
-    metadata: PageMetadata = field(default_factory=PageMetadata)
-    items: list[msgspec.Raw] = field(default_factory=list)
+class Page(NamedTuple):
+    """One page of a list: its objects, each with its head."""
+
+    metadata: PageMetadata
+    objects: list[tuple[Head, msgspec.Raw]]
+
+
+class _List(Struct):
+    """``items`` has no default: an answer without it is no list. Go writes null for an empty one."""
+
+    kind: str
+    metadata: PageMetadata
+    items: list[msgspec.Raw] | None
 
 
 class _Line(Struct, gc=False):
@@ -56,8 +66,25 @@ class _Line(Struct, gc=False):
 
 
 _line = msgspec.json.Decoder(_Line).decode
-head_of = msgspec.json.Decoder(Head).decode
-page_of = msgspec.json.Decoder(Page).decode
+_head = msgspec.json.Decoder(Head).decode
+_list = msgspec.json.Decoder(_List).decode
+
+
+def page_of(text: bytes, kind: str) -> Page:
+    """Return a page of objects of a kind.
+
+    Raise ApiError for any other JSON: a reader would take each object that is missing from it for deleted.
+    """
+    try:
+        found = _list(text)
+        page = Page(found.metadata, [(_head(item), item) for item in found.items or ()])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise errors.ApiError(f"the answer is not a {kind}List: {error}") from error
+    if found.kind != f"{kind}List":
+        raise errors.ApiError(f"the answer is a {found.kind}, not a {kind}List")
+    if not found.metadata.resource_version or not all(head.metadata.name for head, _ in page.objects):
+        raise errors.ApiError(f"the {kind}List has no resource version, or an object without a name")
+    return page
 
 
 def events(lines: Iterable[bytes]) -> Iterator[WatchEvent]:
@@ -65,7 +92,7 @@ def events(lines: Iterable[bytes]) -> Iterator[WatchEvent]:
     for line in lines:
         try:
             parsed = _line(line)
-            head = head_of(parsed.object)
+            head = _head(parsed.object)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise errors.ApiError(f"the watch sent a line that is not an event: {error}") from error
         if parsed.type == "ERROR":

@@ -187,10 +187,11 @@ class SimulatedClient:
             return b"ok"
         if verb == "discover":
             served = [{"name": plural} for plural, one in KINDS.items() if one not in self._store.absent]
-            return _encode({"resources": served})
+            return _encode({"kind": "APIResourceList", "resources": served})
         selection = Selection.of(path)
         items = [document for document in self._store.of_kind(selection.kind) if selection.has(document)]
-        page = _encode({"metadata": {"resourceVersion": str(self._store.version)}, "items": items})
+        metadata = {"resourceVersion": str(self._store.version)}
+        page = _encode({"kind": f"{selection.kind}List", "metadata": metadata, "items": items})
         await self._on_the_way()
         return page
 

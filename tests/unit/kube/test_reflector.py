@@ -24,7 +24,8 @@ def thing(name: str, version: str) -> dict:
 
 
 def page(*things: dict, version: str, onward: str = "") -> dict:
-    return {"metadata": {"resourceVersion": version, "continue": onward}, "items": list(things)}
+    metadata = {"resourceVersion": version, "continue": onward}
+    return {"kind": "ConfigMapList", "metadata": metadata, "items": list(things)}
 
 
 def event(kind: str, **what) -> bytes:
@@ -125,6 +126,46 @@ async def test_error_page_of_a_proxy_is_a_temporary_problem():
         async with asyncio.timeout(10):
             await reflector.synced.wait()
         assert delivered == [("a", "1")]
+
+
+NO_LISTS = {
+    "nothing": {},
+    "another kind": {"kind": "Status", "status": "Success"},
+    "the list of another kind": page(version="9") | {"kind": "SecretList"},
+    "no items": {"kind": "ConfigMapList", "metadata": {"resourceVersion": "9"}},
+    "items of another type": page(version="9") | {"items": {}},
+    "no version": page(version=""),
+    "an item without a name": page({"metadata": {"namespace": "n"}}, version="9"),
+    "a cut-off page": b'{"kind": "ConfigMapList", "metadata": {"resourceVersion": "9"}, "items": [',
+    "a list, no object": b"[]",
+}
+
+
+@pytest.mark.parametrize("answer", NO_LISTS.values(), ids=NO_LISTS)
+async def test_json_that_is_no_list_is_a_problem_and_deletes_nothing(answer):
+    server = (
+        ScriptedApiServer()
+        .then(200, page(thing("a", "1"), version="5"))
+        .then_stream(event("ERROR", code=410, message="too old"))
+        .then(200, answer)
+        .then(200, page(thing("a", "1"), thing("b", "8"), version="9"))
+        .then_stream(stay=True)
+    )
+    async with reflecting(server) as (_, delivered):
+        await until_async(lambda: ("b", "8") in delivered, "no second list")
+        assert delivered == [("a", "1"), ("b", "8")]
+
+
+@pytest.mark.parametrize("answer", [{}, {"kind": "Status"}, b"[]"], ids=["nothing", "another kind", "a list"])
+async def test_discovery_that_is_no_list_of_kinds_deletes_nothing(answer):
+    """A watch answers 404, and what should say whether the kind is installed says something else."""
+    server = ScriptedApiServer().then(200, page(thing("a", "1"), version="5")).then(404, {"message": "not found"})
+    server.then(200, answer).then(200, page(thing("a", "1"), thing("b", "8"), version="9")).then_stream(stay=True)
+    async with reflecting(server) as (reflector, delivered):
+        await until_async(lambda: len(server.asked) >= 4, "no further request")
+        assert delivered[:1] == [("a", "1")]
+        assert ("a", None) not in delivered
+        assert not reflector.absent
 
 
 async def test_error_event_causes_a_relist():

@@ -3,7 +3,7 @@ import pytest
 
 from varnish_gateway import errors
 from varnish_gateway.kube.resources import RESOURCES
-from varnish_gateway.kube.watching import Selection, events, head_of, page_of
+from varnish_gateway.kube.watching import Selection, events, page_of
 
 
 def line(kind: str, **thing) -> bytes:
@@ -34,9 +34,14 @@ def test_invalid_event_is_rejected(bad):
 
 
 def test_page_names_its_continuation():
-    page = page_of(b'{"metadata":{"resourceVersion":"5","continue":"abc"},"items":[{"metadata":{"name":"a"}}]}')
+    text = b'{"kind":"PodList","metadata":{"resourceVersion":"5","continue":"abc"},"items":[{"metadata":{"name":"a"}}]}'
+    page = page_of(text, "Pod")
     assert (page.metadata.resource_version, page.metadata.continue_) == ("5", "abc")
-    assert head_of(page.items[0]).metadata.name == "a"
+    assert [head.metadata.name for head, _ in page.objects] == ["a"]
+
+
+def test_list_of_a_nil_slice_is_empty():
+    assert page_of(b'{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":null}', "Pod").objects == []
 
 
 def test_paths_have_quoted_selectors():

@@ -35,7 +35,7 @@ class ApiServer:
         metadata = {"name": "gw-vcl", "namespace": "n", "resourceVersion": "5"}
         data = {"main.vcl": "vcl 4.1;", "routing.json": shard(0), "shards.json": json.dumps(index)}
         items = [{"metadata": metadata, "data": data}]
-        return json.dumps({"metadata": {"resourceVersion": "10"}, "items": items}).encode()
+        return json.dumps({"kind": "ConfigMapList", "metadata": {"resourceVersion": "10"}, "items": items}).encode()
 
     async def get(self, *_, **__):
         self.gets += 1

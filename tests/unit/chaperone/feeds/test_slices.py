@@ -18,7 +18,8 @@ class ApiServer:
         self.news: asyncio.Queue[dict] = asyncio.Queue()
 
     async def read(self, *_, **__):
-        return json.dumps({"metadata": {"resourceVersion": "10"}, "items": [document(1)]}).encode()
+        metadata = {"resourceVersion": "10"}
+        return json.dumps({"kind": "EndpointSliceList", "metadata": metadata, "items": [document(1)]}).encode()
 
     async def lines(self, *_, **__):
         yield []

@@ -38,7 +38,7 @@ class StubClient:
         self.chunks: asyncio.Queue[list[bytes]] = asyncio.Queue()
 
     async def read(self, _: str, **__: object) -> bytes:
-        return b'{"metadata": {"resourceVersion": "0"}, "items": []}'
+        return b'{"kind": "ConfigMapList", "metadata": {"resourceVersion": "0"}, "items": []}'
 
     async def lines(self, _: str, **__: object) -> AsyncIterator[list[bytes]]:
         while True:

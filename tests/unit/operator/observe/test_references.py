@@ -30,7 +30,7 @@ class StubClient:
         self.paths.append(path)
         if self.hangs:
             await asyncio.Event().wait()
-        return b'{"metadata": {"resourceVersion": "1"}, "items": []}'
+        return b'{"kind": "ConfigMapList", "metadata": {"resourceVersion": "1"}, "items": []}'
 
     async def lines(self, _: str, **__: object) -> AsyncIterator[list[bytes]]:
         try:
