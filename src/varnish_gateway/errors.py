@@ -94,12 +94,13 @@ class NotLeading(KubernetesError):
 
 
 class ApiError(KubernetesError):
-    """The API server returned an error."""
+    """The API server returned an error. ``retry_after``: it asks for so many seconds of patience, 0 for none."""
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
+    def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after: float = 0.0) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
+        self.retry_after = retry_after
 
 
 class NotFound(ApiError):
@@ -141,5 +142,4 @@ class Throttled(ApiError):
     """The API server is overloaded."""
 
     def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
-        super().__init__(message, status=429, reason="TooManyRequests")
-        self.retry_after = retry_after
+        super().__init__(message, status=429, reason="TooManyRequests", retry_after=retry_after)

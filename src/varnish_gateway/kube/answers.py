@@ -55,12 +55,13 @@ def refusal(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] | N
     """Return the error for an answer that is no success."""
     status = _status(code, body)
     if code == 429:
-        return errors.Throttled(status.message, retry_after=_retry_after(status, headers or {}))
+        return errors.Throttled(status.message, retry_after=_retry_after(status, headers or {}) or 1.0)
     if code == 409 and (causes := [c for c in status.details.causes if c.reason == "FieldManagerConflict"]):
         return _field_conflict(status.message, causes)
     if code == 500 and status.message.startswith(_UNTYPED):  # a field that the API server keeps as it comes
         return errors.Invalid(status.message, status=code, reason=status.reason)
-    return _ERRORS.get(code, errors.ApiError)(status.message, status=code, reason=status.reason)
+    wait = _retry_after(status, headers or {}) if code >= 500 else 0.0
+    return _ERRORS.get(code, errors.ApiError)(status.message, status=code, reason=status.reason, retry_after=wait)
 
 
 def _status(code: int, body: bytes | msgspec.Raw) -> ApiStatus:
@@ -84,6 +85,6 @@ def _field_conflict(message: str, causes: list[Cause]) -> errors.FieldConflict:
 
 def _retry_after(status: ApiStatus, headers: Mapping[str, str]) -> float:
     try:
-        return float(headers.get("Retry-After", "")) or status.details.retry_after_seconds or 1.0
+        return float(headers.get("Retry-After", "")) or status.details.retry_after_seconds
     except ValueError:
-        return status.details.retry_after_seconds or 1.0
+        return status.details.retry_after_seconds

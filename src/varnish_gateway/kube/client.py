@@ -305,13 +305,16 @@ def _check_type(answer: aiohttp.ClientResponse, content: bytes, accepted: str) -
 
 def _retry_delay(error: errors.KubernetesError, verb: str, backoff: RequestBackoff) -> float | None:
     """Return when to try again, or None for never. A creation that may have happened is not repeated."""
+    wish = error.retry_after if isinstance(error, errors.ApiError) else 0.0
+    if wish > _LONGEST_SECONDS:
+        return None  # the caller has better things to do meanwhile
     if isinstance(error, errors.Throttled):
-        return max(backoff.next(), min(error.retry_after, _LONGEST_SECONDS))
+        return backoff.next(at_least=wish)
     if isinstance(error, errors.Forbidden) and error.status == 401:
         return None if backoff.failures else backoff.next()  # once, with the token as it is in the file now
     lost = isinstance(error, errors.Unreachable)
     broken = isinstance(error, errors.ApiError) and error.status >= 500
-    return backoff.next() if verb != "create" and (lost or broken) else None
+    return backoff.next(at_least=wish) if verb != "create" and (lost or broken) else None
 
 
 def _hang_up(answer: aiohttp.ClientResponse) -> None:

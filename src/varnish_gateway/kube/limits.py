@@ -14,7 +14,8 @@ from msgspec import Struct
 from varnish_gateway.runtime.backoff import Backoff
 
 FIRST_RETRY_SECONDS = 0.05
-LAST_RETRY_SECONDS = 5.0
+LAST_RETRY_SECONDS = 60.0
+"""An API server in trouble recovers sooner when its clients ask rarely."""
 
 
 class Limits(Struct, frozen=True):
@@ -72,6 +73,7 @@ class RequestBackoff:
     """Delays between attempts of a request: the first retry is immediate, because most failures are short."""
 
     def __init__(self, jitter: Callable[[], float] = random.random) -> None:
+        self._jitter = jitter
         self._later = Backoff(FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, jitter=jitter)
         self.failures = 0
 
@@ -80,10 +82,14 @@ class RequestBackoff:
         self.failures = 0
         self._later.reset()
 
-    def next(self) -> float:
-        """Return the seconds to wait before the next attempt."""
+    def next(self, *, at_least: float = 0.0) -> float:
+        """Return the seconds to wait before the next attempt; ``at_least`` is what the API server asked for.
+
+        All clients that it refused together were told the same: each waits up to half as long again.
+        """
         self.failures += 1
-        return self._later.next() if self.failures > 1 else 0.0
+        own = self._later.next() if self.failures > 1 else 0.0
+        return max(own, min(at_least * (1 + self._jitter() / 2), LAST_RETRY_SECONDS)) if at_least else own
 
 
 def spread(seconds: float, share: float) -> float:

@@ -37,7 +37,6 @@ _GRACE_SECONDS = 15
 """How long a silent watch is trusted after its end is due: a hung server looks like one without events."""
 _STABLE_SECONDS = 1.0
 _ABSENT_SECONDS = 3.0
-_LONGEST_WISH_SECONDS = 10.0
 _REFUSALS_BEFORE_RELIST = 3
 
 
@@ -117,9 +116,10 @@ class Reflector(Generic[T]):
         except errors.Forbidden as error:
             self._trouble("may not be watched", error, level=logging.WARNING)
         except errors.Throttled as error:
-            wished = min(error.retry_after, _LONGEST_WISH_SECONDS)
+            wished = error.retry_after
             self._trouble("can't be watched now", error)
         except errors.ApiError as error:
+            wished = error.retry_after
             self._refusals += 1
             if self._refusals >= _REFUSALS_BEFORE_RELIST:
                 self._resume = None
@@ -127,7 +127,7 @@ class Reflector(Generic[T]):
         except errors.Unreachable as error:
             self._trouble("can't be watched now", error)
         self._metrics.watch_restarts[self.resource.kind] += 1
-        return max(self._backoff.next(), wished)
+        return self._backoff.next(at_least=wished)
 
     async def _missing(self) -> float:
         """Find out whether the kind is not installed, or the API server is only starting."""

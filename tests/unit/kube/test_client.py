@@ -1,6 +1,7 @@
 """What the client does about answers that a healthy API server does not give."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -51,6 +52,23 @@ async def test_throttled_request_is_retried_after_the_given_delay():
     async with client_of(server) as client:
         await client.create(DOCUMENT, manager="m")
         assert client.metrics.requests["create", "ConfigMap", 429] == 1
+
+
+async def test_unavailable_server_is_asked_again_after_the_given_delay():
+    server = ScriptedApiServer().then(503, {"message": "starting"}, **{"Retry-After": "0.3"}).then(200)
+    began = time.monotonic()
+    async with client_of(server) as client:
+        await client.read("/x")
+    assert time.monotonic() - began >= 0.3
+
+
+async def test_request_that_has_to_wait_long_is_left_to_its_caller():
+    server = ScriptedApiServer().then(429, {"message": "busy"}, **{"Retry-After": "40"}).then(200)
+    async with client_of(server) as client:
+        with pytest.raises(errors.Throttled) as raised:
+            await client.read("/x")
+    assert raised.value.retry_after == 40
+    assert len(server.asked) == 1
 
 
 async def test_rejected_request_is_not_retried():

@@ -44,7 +44,8 @@ async def test_cancelled_wait_frees_its_slot():
 
 def test_first_retry_is_immediate_and_then_delays_grow():
     backoff = RequestBackoff(jitter=lambda: 1.0)
-    assert [round(backoff.next(), 3) for _ in range(10)] == [0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5]
+    assert [round(backoff.next(), 3) for _ in range(8)] == [0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
+    assert [backoff.next() for _ in range(8)][-2:] == [60, 60], "an API server in trouble gets a minute"
     backoff.reset()
     assert backoff.next() == 0
 
@@ -52,6 +53,12 @@ def test_first_retry_is_immediate_and_then_delays_grow():
 def test_delays_have_jitter():
     backoff = RequestBackoff(jitter=lambda: 0.0)
     assert [backoff.next(), backoff.next()] == [0, 0.025]
+
+
+def test_wish_of_the_server_is_kept_and_its_clients_spread_out():
+    hasty, patient = RequestBackoff(jitter=lambda: 0.0), RequestBackoff(jitter=lambda: 1.0)
+    assert (hasty.next(at_least=4), patient.next(at_least=4)) == (4, 6)
+    assert hasty.next(at_least=7200) == 60, "but not for hours"
 
 
 @given(st.floats(0.1, 100))

@@ -12,6 +12,7 @@ replaces it piece by piece, and pools keep their endpoints until their namespace
 
 import asyncio
 import logging
+import random
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
@@ -41,7 +42,7 @@ from varnish_gateway.runtime.prometheus import family
 
 SHARDS_AT_ONCE = 16
 FIRST_RETRY_SECONDS = 0.1
-LAST_RETRY_SECONDS = 5.0
+LAST_RETRY_SECONDS = 60.0
 AHEAD_SECONDS = 5.0
 """After which a shard that is newer than its index is read again."""
 MOST_PROBLEMS = 5
@@ -199,7 +200,7 @@ class ClusterFeed:
     # -- the ConfigMap -----------------------------------------------------------------
 
     async def _configure_forever(self) -> None:
-        backoff, retry = Backoff(FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS), None
+        backoff, retry = Backoff(FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, jitter=random.random), None
         while True:
             await self._stale.wait()
             self._stale.clear()

@@ -17,7 +17,7 @@ from typing import NoReturn, Protocol
 from varnish_gateway import errors
 from varnish_gateway.operator.execute.events import Warnings
 from varnish_gateway.operator.execute.queue import Queue
-from varnish_gateway.operator.execute.retries import LAST_REJECTED_SECONDS, Retries
+from varnish_gateway.operator.execute.retries import LAST_SECONDS, Retries
 from varnish_gateway.operator.plan.jobs import Job, Jobs
 from varnish_gateway.operator.plan.reconciler import Reconciler
 from varnish_gateway.operator.plan.results import JobResult
@@ -116,7 +116,7 @@ class Workers:
     def _on_bug(self, job: Job, bug: Exception) -> None:
         """Run a job that hit a bug much later: other Gateways must not wait for the fix."""
         self.failures[type(bug).__name__] += 1
-        delay = LAST_REJECTED_SECONDS
+        delay = LAST_SECONDS
         log.error("a bug stopped %s of %s, next attempt in %g s", job.action, job.key, delay, exc_info=bug)
         self._retry(job, delay)
 

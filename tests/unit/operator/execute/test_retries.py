@@ -6,7 +6,6 @@ from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.operator.execute.retries import (
     FORBIDDEN_ATTEMPTS,
-    LAST_REJECTED_SECONDS,
     LAST_SECONDS,
     STALE_ATTEMPTS,
     STALE_SECONDS,
@@ -19,21 +18,31 @@ JOB = Job("object", Key("Service", "shop", "gw"))
 
 
 def failures(error: errors.GatewayError, number: int) -> list[NextAttempt]:
-    retries = Retries()
+    retries = Retries(jitter=lambda: 1.0)
     return [retries.on_failure(JOB, error) for _ in range(number)]
 
 
-@pytest.mark.parametrize(
-    ("error", "last"), [(errors.Unreachable("x"), LAST_SECONDS), (errors.Invalid("x"), LAST_REJECTED_SECONDS)]
-)
-def test_delay_doubles_up_to_the_limit_of_the_error(error, last):
+@pytest.mark.parametrize("error", [errors.Unreachable("x"), errors.ApiError("x", status=500), errors.Invalid("x")])
+def test_delay_doubles_up_to_a_minute(error):
     delays = [retry.delay for retry in failures(error, 12)]
     assert delays[:4] == [0.1, 0.2, 0.4, 0.8]
-    assert delays[-1] == last
+    assert delays[-1] == LAST_SECONDS == 60
+
+
+def test_jobs_that_failed_together_are_retried_at_different_times():
+    chances = iter([0.0, 1.0])
+    retries = Retries(jitter=lambda: next(chances))
+    jobs = [Job("routing", Key("Gateway", "shop", name)) for name in "ab"]
+    assert [retries.on_failure(job, errors.Unreachable("x")).delay for job in jobs] == [0.05, 0.1]
+
+
+def test_job_waits_as_long_as_the_api_server_asks_for():
+    assert failures(errors.Throttled("x", retry_after=40), 1)[0].delay == 40
+    assert failures(errors.Throttled("x", retry_after=7200), 1)[0].delay == LAST_SECONDS
 
 
 def test_success_starts_over_with_the_first_delay():
-    retries = Retries()
+    retries = Retries(jitter=lambda: 1.0)
     for _ in range(5):
         retries.on_failure(JOB, errors.Unreachable("x"))
     retries.on_success(JOB)
@@ -44,7 +53,7 @@ def test_stale_write_is_retried_at_once_for_a_while():
     retries = failures(errors.Conflict("x"), STALE_ATTEMPTS + 1)
     assert retries[0] == NextAttempt(STALE_SECONDS, is_stale=True)
     assert [retry.is_stale for retry in retries] == [True] * STALE_ATTEMPTS + [False]
-    assert retries[-1].delay == LAST_SECONDS
+    assert retries[-1].delay == 0.1, "and then with growing delays"
 
 
 def test_first_forbidden_attempts_are_not_reported():
