@@ -10,10 +10,11 @@ The reflector keeps only names and resource versions.
 """
 
 import asyncio
+import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable
-from contextlib import aclosing
 from typing import Generic, TypeVar
 
 import msgspec
@@ -37,6 +38,7 @@ _GRACE_SECONDS = 15
 """How long a silent watch is trusted after its end is due: a hung server looks like one without events."""
 _STABLE_SECONDS = 1.0
 _ABSENT_SECONDS = 3.0
+_POLL_SECONDS = 0.1
 _REFUSALS_BEFORE_RELIST = 3
 
 
@@ -64,6 +66,7 @@ class Reflector(Generic[T]):
         self.problem: str | None = None
         self.unanswered = False
         self.absent = False
+        self._forbidden_since: float | None = None
         self._client = client
         self._metrics = client.metrics
         self._selection = Selection(resource, namespace, name, label_selector, field_selector)
@@ -90,6 +93,20 @@ class Reflector(Generic[T]):
                     await asyncio.sleep(delay)
         finally:
             self._metrics.objects[self.resource.kind] -= len(self._known)
+
+    async def until_listed(self, *, forbidden: float, at_most: float = math.inf) -> None:
+        """Wait for the first list; give up once it was forbidden for so many seconds, or after ``at_most``.
+
+        403 is an answer. No response, 401, 429 and 5xx are not: they say nothing about the objects.
+        """
+        end = time.monotonic() + at_most
+        while not self.synced.is_set():
+            now = time.monotonic()
+            if now >= end or (self._forbidden_since is not None and now - self._forbidden_since >= forbidden):
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await self.synced.wait()
 
     def note(self, key: Key, version: str) -> bool:
         """Record an object that the caller has from the response to a write.
@@ -152,12 +169,15 @@ class Reflector(Generic[T]):
         """Remember a problem; log it once, although its details may vary."""
         self.problem = f"{self.resource.kind} {what}: {why}"
         self.unanswered = isinstance(why, errors.Unreachable)
+        is_forbidden = isinstance(why, errors.Forbidden) and why.status == 403
+        since = self._forbidden_since
+        self._forbidden_since = (time.monotonic() if since is None else since) if is_forbidden else None
         if what != self._logged:
             log.log(level, "%s", self.problem)
         self._logged = what
 
     def _well(self) -> None:
-        self.problem = self._logged = None
+        self.problem = self._logged = self._forbidden_since = None
         self.unanswered = False
 
     # -- list and watch ------------------------------------------------------------------------
@@ -177,7 +197,7 @@ class Reflector(Generic[T]):
         """Deliver events until the watch ends; the API server ends it after a while."""
         seconds = int(spread(WATCH_SECONDS, 0.1))
         path = self._selection.watch_path(resume, seconds)
-        async with aclosing(self._client.lines(path, silence=seconds + _GRACE_SECONDS)) as chunks:
+        async with contextlib.aclosing(self._client.lines(path, silence=seconds + _GRACE_SECONDS)) as chunks:
             async for lines in chunks:
                 if self.problem is not None or self.absent:
                     log.info("%s is watched again", self.resource.kind)

@@ -5,8 +5,6 @@ Out:  ``on_change`` is called with the TLS of the Secret, whenever that changes.
 changes nothing, and neither does one that was deleted.
 """
 
-import asyncio
-import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -22,7 +20,7 @@ from varnish_gateway.kube.reflector import Changes, Reflector
 from varnish_gateway.kube.resources import RESOURCES
 
 SECRET_SECONDS = 5.0
-"""How long the first configuration waits for certificates that can't be read."""
+"""How long the API server has to forbid the Secret before the first configuration applies without certificates."""
 
 
 class GatewaySecret(Struct, frozen=True):
@@ -64,10 +62,8 @@ class SecretFeed:
         return self._reflector.problem
 
     async def until_read(self) -> None:
-        """Wait until the Secret was read, but not for long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SECRET_SECONDS):
-                await self._reflector.synced.wait()
+        """Wait until the Secret was read, or until the API server has forbidden that for a while."""
+        await self._reflector.until_listed(forbidden=SECRET_SECONDS)
 
     def _on_secret(self, changes: Changes[GatewaySecret]) -> None:
         for secret in changes.values():

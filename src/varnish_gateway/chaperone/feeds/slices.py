@@ -9,7 +9,7 @@ no new list; then its EndpointSlices are reported as gone.
 """
 
 import asyncio
-import contextlib
+import math
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -21,11 +21,9 @@ from varnish_gateway.kube.resources import RESOURCES
 
 GRACE_SECONDS = 30.0
 FIRST_LIST_SECONDS = 2.0
-"""How long routing waits for the first list of a new namespace.
-
-Where nothing serves yet it waits longer, unless the API server forbids the list.
-"""
-POLL_SECONDS = 0.1
+"""How long the API server has to forbid the first list of a new namespace before routing applies without it."""
+LONGEST_LIST_SECONDS = 15.0
+"""How long new routing waits for a list that fails otherwise, where a pod serves already."""
 
 _decode = msgspec.json.Decoder(EndpointSlice).decode
 
@@ -135,12 +133,7 @@ class _Watch:
         self._on_change(changes)
 
     async def until_listed(self, *, serving: bool) -> None:
-        """Wait for the first list, for a while; where nothing serves yet, until the API server answers."""
-        synced, time = self.reflector.synced, asyncio.get_running_loop().time
-        while not synced.is_set():
-            is_forbidden = self.reflector.problem is not None and not self.reflector.unanswered
-            if (serving or is_forbidden) and time() - self._began >= FIRST_LIST_SECONDS:
-                return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
-                    await synced.wait()
+        """Wait for the first list. A pod that serves goes on without it after a while; a fresh one has to have it."""
+        waited = asyncio.get_running_loop().time() - self._began
+        at_most = max(0.0, LONGEST_LIST_SECONDS - waited) if serving else math.inf
+        await self.reflector.until_listed(forbidden=FIRST_LIST_SECONDS, at_most=at_most)

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from varnish_gateway import errors
 from varnish_gateway.chaperone.feeds import slices
 from varnish_gateway.chaperone.feeds.slices import SliceWatches
 from varnish_gateway.kube.metrics import Metrics
@@ -16,8 +17,11 @@ class ApiServer:
     def __init__(self):
         self.metrics = Metrics()
         self.news: asyncio.Queue[dict] = asyncio.Queue()
+        self.refusal: errors.ApiError | None = None
 
     async def read(self, *_, **__):
+        if self.refusal is not None:
+            raise self.refusal
         metadata = {"resourceVersion": "10"}
         return json.dumps({"kind": "EndpointSliceList", "metadata": metadata, "items": [document(1)]}).encode()
 
@@ -52,3 +56,43 @@ async def test_ended_watch_reports_nothing_more(api_server, monkeypatch):
         watches.end("n")  # while the change is on its way
     watches.close()
     assert [slice_ is not None for slice_ in reported] == [True, False]
+
+
+TROUBLES = [errors.Throttled("busy"), errors.ApiError("broken", status=500), errors.Forbidden("who?", status=401)]
+
+
+async def asked_for_a_first_list(api_server, refusal, *, serving):
+    """Return whether waiting ends while the API server refuses, and whether it ends once that answers."""
+    api_server.refusal = refusal
+    watches = SliceWatches(api_server, lambda _: None, lambda _: None)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        watches.start(tasks)
+        watches.watch({"n"})
+        waiting = tasks.create_task(watches.until_listed(serving=serving))
+        ended, _ = await asyncio.wait({waiting}, timeout=1)
+        api_server.refusal = None
+        await waiting
+        watches.close()
+    return bool(ended)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda error: str(error.status))
+async def test_fresh_pod_waits_for_endpoints_while_the_api_server_is_in_trouble(api_server, trouble, monkeypatch):
+    monkeypatch.setattr(slices, "FIRST_LIST_SECONDS", 0.05)
+    assert not await asked_for_a_first_list(api_server, trouble, serving=False)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda error: str(error.status))
+async def test_serving_pod_delays_a_new_namespace_while_the_api_server_is_in_trouble(api_server, trouble, monkeypatch):
+    monkeypatch.setattr(slices, "FIRST_LIST_SECONDS", 0.05)
+    assert not await asked_for_a_first_list(api_server, trouble, serving=True)
+
+
+async def test_serving_pod_does_not_wait_without_end(api_server, monkeypatch):
+    monkeypatch.setattr(slices, "LONGEST_LIST_SECONDS", 0.05)
+    assert await asked_for_a_first_list(api_server, TROUBLES[0], serving=True)
+
+
+async def test_forbidden_namespace_keeps_no_pod_from_serving_the_others(api_server, monkeypatch):
+    monkeypatch.setattr(slices, "FIRST_LIST_SECONDS", 0.05)
+    assert await asked_for_a_first_list(api_server, errors.Forbidden("no", status=403), serving=False)
