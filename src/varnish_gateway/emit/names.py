@@ -28,6 +28,8 @@ GATEWAY_ANNOTATION = f"{GROUP}/gateway"
 INFRA_HASH = "varnish.io/infra-hash"
 APPLIED_HASH = "varnish.io/applied-hash"
 GENERATION = "varnish.io/gateway-generation"
+TEMPLATE = "varnish.io/pod-template"
+"""Of a Deployment: what the operator itself puts into every pod template, whatever the Gateway asks for."""
 
 MAIN_VCL = "main.vcl"
 ROUTING = "routing.json"

@@ -98,6 +98,7 @@ class SimulatedOperator:
         class_name: str = "varnish",
         leads: bool = True,
         delays: Delays = PROMPT,
+        image: str = "gateway:1",
     ) -> None:
         chance = chance or random.Random(1)
         self.turn = Turn(leads=leads)
@@ -105,7 +106,7 @@ class SimulatedOperator:
         self.writing = SimulatedClient(store, chance, delays, self.turn.holds)
         pods = Pods(store, chance, min(ANSWER_SECONDS, 10 * delays.request))
         dependencies = run.Dependencies(self.reading, self.writing, pods, self.turn)  # type: ignore[arg-type]
-        self._operator = run.Operator(OperatorSettings(class_name=class_name), dependencies)
+        self._operator = run.Operator(OperatorSettings(class_name=class_name, image=image), dependencies)
         self.name = f"operator of {class_name}"
         self._task = asyncio.create_task(self._operator.control())
 

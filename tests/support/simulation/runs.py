@@ -122,7 +122,7 @@ async def _control(store: Store, chance: random.Random) -> None:
     """Do what the controllers of Kubernetes do, in their own time."""
     while True:
         await asyncio.sleep(chance.random() * CONTROLLER_SECONDS)
-        chance.choice((store.collect_garbage, store.give_addresses))()
+        chance.choice((store.collect_garbage, store.give_addresses, store.replace_pods))()
 
 
 async def _rest(store: Store, operators: list[SimulatedOperator]) -> list[str]:

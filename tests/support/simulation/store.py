@@ -6,8 +6,8 @@ Promises: what an operator depends on is as with a real API server, as tests/api
 resource versions, a write that changes nothing, preconditions, server-side apply with its managers, generations,
 finalizers, defaults of the Gateway API, and kinds that are not served. Stored documents are never changed in place.
 
-Two things are left to the caller: the garbage collector (``collect_garbage``) and the load balancer
-(``give_addresses``) work when they are called.
+Three things are left to the caller: the garbage collector (``collect_garbage``), the load balancer
+(``give_addresses``) and the controller of Deployments (``replace_pods``) work when they are called.
 """
 
 import asyncio
@@ -180,6 +180,15 @@ class Store:
             if key.kind == "Service" and document["spec"].get("type") == "LoadBalancer":
                 status = {"loadBalancer": {"ingress": [{"ip": document["spec"]["clusterIPs"][0]}]}}
                 self._keep(key, {**document, "status": status}, "load balancer")
+
+    def replace_pods(self, *keys: Key) -> None:
+        """End the rollouts of Deployments, of all without keys."""
+        for key, document in list(self.documents.items()):
+            if key.kind == "Deployment" and (key in keys or not keys):
+                count = document["spec"]["replicas"]
+                status = {"observedGeneration": document["metadata"]["generation"]}
+                status |= dict.fromkeys(("replicas", "updatedReplicas", "availableReplicas"), count)
+                self._keep(key, {**document, "status": status}, "deployment controller")
 
     # -- what controllers ask for -------------------------------------------------------------
 

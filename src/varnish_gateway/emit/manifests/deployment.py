@@ -4,10 +4,12 @@ Routes, endpoints, VCL, certificates and policies are not part of it: they reach
 A rolling update never removes a pod before another one is ready.
 """
 
+from functools import cache
+
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests import containers
 from varnish_gateway.emit.manifests.infra import infra_hash
-from varnish_gateway.emit.manifests.metadata import Manifest, annotations, head, labels
+from varnish_gateway.emit.manifests.metadata import Manifest, annotations, digest, head, labels
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
 from varnish_gateway.ir import pod
 
@@ -25,7 +27,18 @@ def deployment(shape: GatewayShape, installation: Installation) -> Manifest:
     }
     if shape.parameters.autoscaling is None:
         spec["replicas"] = 1 if shape.parameters.replicas is None else shape.parameters.replicas
-    return {**head(shape, "apps/v1", "Deployment", names.workload(shape.name)), "spec": spec}
+    begun = head(shape, "apps/v1", "Deployment", names.workload(shape.name))
+    begun["metadata"]["annotations"][names.TEMPLATE] = template_hash(installation)
+    return {**begun, "spec": spec}
+
+
+@cache
+def template_hash(installation: Installation) -> str:
+    """Return the hash of a template that no Gateway and no class has changed.
+
+    It differs between two operators if one would replace all pods of the other.
+    """
+    return digest(_template(GatewayShape(namespace="", name="any", uid="", class_name=""), installation))
 
 
 def _template(shape: GatewayShape, installation: Installation) -> Manifest:

@@ -58,7 +58,7 @@ def head_in(namespace: str, shape: GatewayShape, api_version: str, kind: str, na
 
 def stamped(manifest: Manifest) -> Manifest:
     """Return the manifest with a hash of itself as an annotation."""
-    return _marked(manifest, _digest(manifest))
+    return _marked(manifest, digest(manifest))
 
 
 def stamped_head(shape: GatewayShape, name: str) -> Manifest:
@@ -68,7 +68,7 @@ def stamped_head(shape: GatewayShape, name: str) -> Manifest:
 
 def head_hash(shape: GatewayShape) -> str:
     """Return the hash that all heads of a Gateway's ConfigMaps have in common."""
-    return _digest([labels(shape), annotations(shape), shape.uid])
+    return digest([labels(shape), annotations(shape), shape.uid])
 
 
 def _marked(manifest: Manifest, digest: str) -> Manifest:
@@ -79,5 +79,5 @@ def _marked(manifest: Manifest, digest: str) -> Manifest:
     }
 
 
-def _digest(content: Any) -> str:  # noqa: ANN401 - any JSON
+def digest(content: Any) -> str:  # noqa: ANN401 - any JSON
     return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]

@@ -41,7 +41,7 @@ class Executor:
 
     def begin(self) -> None:
         """Prepare for leading: forget what an earlier term left."""
-        self._objects.prune()
+        self._objects.begin()
 
     async def run(self, job: Job, result: JobResult) -> None:
         """Run a job by comparing desired and observed state now."""

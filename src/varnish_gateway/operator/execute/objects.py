@@ -8,6 +8,7 @@ Event says so. An object that we didn't apply is never changed, whatever its nam
 """
 
 import asyncio
+import time
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -19,6 +20,7 @@ from varnish_gateway.emit.manifests.compare import covers
 from varnish_gateway.operator.execute.events import Warnings
 from varnish_gateway.operator.execute.field_conflicts import LeftFields, conflict_in, held_by, without
 from varnish_gateway.operator.execute.replicas import with_replicas_held
+from varnish_gateway.operator.execute.rollouts import Rollouts
 from varnish_gateway.operator.execute.writer import Writer
 from varnish_gateway.operator.observe.owned import OwnedObject, owned_decoder, with_hashed_data
 from varnish_gateway.operator.observe.watches import Watches
@@ -27,11 +29,22 @@ from varnish_gateway.operator.plan.results import JobResult
 
 NOT_LISTED = ("apiVersion", "kind")
 """Fields that the API server leaves out of the objects in a list."""
+POSTPONED_SECONDS = 5.0
+"""When to ask again whether a postponed Deployment may be applied."""
 
 
 class ObjectWriter:
-    def __init__(self, writer: Writer, watches: Watches, desired: DesiredObjects, warnings: Warnings) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        watches: Watches,
+        desired: DesiredObjects,
+        warnings: Warnings,
+        *,
+        rollouts: Rollouts | None = None,
+    ) -> None:
         self._writer = writer
+        self._rollouts = rollouts or Rollouts(watches.observed.owned)
         self._watches = watches
         self._observed = watches.observed
         self._desired = desired
@@ -56,8 +69,10 @@ class ObjectWriter:
         if owned is not None and not owned.is_deleting:
             await self._writer.delete(key, owned.uid, owned.version)
 
-    def prune(self) -> None:
-        """Forget objects that are no longer desired."""
+    def begin(self) -> None:
+        """Prepare for leading: forget objects that are no longer desired, and count rollouts that are under way."""
+        deployments = {key: manifest for key, manifest in self._desired.items() if key.kind == "Deployment"}
+        self._rollouts.resume(deployments, time.monotonic())
         for key in [key for key in self.remembered if key not in self._desired]:
             self.forget(key)
 
@@ -85,6 +100,11 @@ class ObjectWriter:
         if owned is not None:
             applicable = with_replicas_held(applicable, owned)
         if owned is None or not _matches(owned, applicable):
+            if key.kind == "Deployment" and owned is not None:
+                result.is_postponed = not self._rollouts.may_apply(key, owned, manifest, time.monotonic())
+                if result.is_postponed:
+                    result.retry_after = POSTPONED_SECONDS
+                    return
             await self._ensure_role(manifest, result)
             owned = await self._apply(key, manifest, applicable)
         if self._desired.get(key) is manifest:
@@ -129,12 +149,19 @@ class ObjectWriter:
     async def _apply(self, key: Key, manifest: Manifest, applicable: Manifest) -> OwnedObject:
         with self._watches.writing(key):
             try:
-                answer = await self._writer.apply(applicable, manager=names.GATEWAY_MANAGER)
-            except errors.FieldConflict as conflict:
-                answer = await self._apply_rest(key, manifest, applicable, conflict)
+                answer = await self._send(key, manifest, applicable)
+            except BaseException:
+                self._rollouts.cancel(key)
+                raise
             owned = owned_decoder(key.kind)(answer)
             self._watches.record_owned(key, owned)
         return owned
+
+    async def _send(self, key: Key, manifest: Manifest, applicable: Manifest) -> bytes:
+        try:
+            return await self._writer.apply(applicable, manager=names.GATEWAY_MANAGER)
+        except errors.FieldConflict as conflict:
+            return await self._apply_rest(key, manifest, applicable, conflict)
 
     async def _apply_rest(
         self, key: Key, manifest: Manifest, applicable: Manifest, conflict: errors.FieldConflict

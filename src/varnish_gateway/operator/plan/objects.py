@@ -45,6 +45,9 @@ class DesiredObjects:
     def keys(self) -> Iterable[Key]:
         return self._manifests.keys()
 
+    def items(self) -> Iterable[tuple[Key, Manifest]]:
+        return self._manifests.items()
+
     def __contains__(self, key: Key) -> bool:
         return key in self._manifests
 

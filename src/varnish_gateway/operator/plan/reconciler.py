@@ -22,8 +22,11 @@ from varnish_gateway.operator.plan.jobs import Job, Jobs
 from varnish_gateway.operator.plan.objects import DesiredObjects
 from varnish_gateway.operator.plan.results import JobResult, ProbeReports
 from varnish_gateway.operator.plan.statuses import DesiredStatuses
+from varnish_gateway.operator.status.readiness import Issues
 from varnish_gateway.operator.status.tracker import ReadinessTracker
 from varnish_gateway.translate import Translator
+
+POSTPONED = "an upgrade is pending: pods of the previous version serve until those of other Gateways are replaced"
 
 
 class Reconciler:
@@ -40,6 +43,7 @@ class Reconciler:
         self.objects = DesiredObjects()
         self.statuses = DesiredStatuses(observed, translator.listener_sets, self._tracker.readiness)
         self.faults: dict[Key, dict[Key, str]] = {}
+        self._postponed: set[Key] = set()  # Gateways whose pods wait for the rollouts of others
 
     # -- changes -------------------------------------------------------------------------
 
@@ -155,6 +159,7 @@ class Reconciler:
         self._tracker.forget(key)
         self.statuses.forget_writes(key)
         self.faults.pop(key, None)
+        self._postponed.discard(key)
         self.objects.drop(key)
         for config_map in gateway.indexed_config_maps:
             self._config_maps.pop(config_map, None)
@@ -244,9 +249,16 @@ class Reconciler:
                 jobs.add("object", key)  # it became surplus while it was being written
         for key in result.withdrawn:
             self.statuses.on_withdrawn(key)
+        if job.key.kind == "Deployment" and (gateway := self.gateway_of(job)) is not None:
+            self._set_postponed(jobs, gateway, is_postponed=result.is_postponed)
         if result.probe is not None:
             self._apply_probe(jobs, job.key, result.probe)
         return jobs
+
+    def _set_postponed(self, jobs: Jobs, gateway: Key, *, is_postponed: bool) -> None:
+        if is_postponed != (gateway in self._postponed):
+            self._postponed ^= {gateway}
+            self._probe_soon(jobs, gateway)
 
     def _apply_probe(self, jobs: Jobs, key: Key, probe: ProbeReports) -> None:
         gateway = self.gateways.get(key)
@@ -254,7 +266,9 @@ class Reconciler:
             return
         faults = tuple(dict.fromkeys(self.faults.get(key, {}).values()))
         service = self._observed.service_of(key)
-        outcome = self._tracker.on_reports(key, gateway.expected, probe.reports, service, faults)
+        remarks = (POSTPONED,) if key in self._postponed else ()
+        issues = Issues(faults, remarks)
+        outcome = self._tracker.on_reports(key, gateway.expected, probe.reports, service, issues)
         if outcome.has_changed:
             jobs.add_all("status", self.statuses.affected_by(key))
         if outcome.next_probe is not None:

@@ -23,10 +23,12 @@ class JobResult(Struct):
     """``touched`` are generated objects that the job may have written or found surplus.
 
     ``withdrawn`` are objects from which our status is removed, or that are gone. ``retry_after``: the
-    job was too early and has to run again after so many seconds.
+    job was too early and has to run again after so many seconds. ``is_postponed``: a Deployment waits until
+    the rollouts of other Gateways have ended.
     """
 
     touched: set[Key] = field(default_factory=set)
     withdrawn: set[Key] = field(default_factory=set)
     probe: ProbeReports | None = None
     retry_after: float = 0.0
+    is_postponed: bool = False

@@ -5,7 +5,7 @@ Out:  Readiness, with the reason and message of the condition.
 Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -38,6 +38,16 @@ class Expected(Struct, frozen=True):
     addresses: tuple[str, ...] = ()  # of spec.addresses
 
 
+class Issues(Struct, frozen=True):
+    """Of a Gateway: ``faults`` are objects that could not be applied; ``remarks`` leave it programmed."""
+
+    faults: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+NO_ISSUES = Issues()
+
+
 class Readiness(Struct, frozen=True):
     """``is_serving``: every ready pod serves what is expected, at the expected addresses."""
 
@@ -51,15 +61,16 @@ def assess(
     expected: Expected,
     reports: Mapping[str, PodReport | str],
     service: Mapping[str, Any] | None,
-    faults: Sequence[str],
+    issues: Issues = NO_ISSUES,
 ) -> Readiness:
-    """Return the readiness of a Gateway. ``faults`` are objects that could not be applied."""
+    """Return the readiness of a Gateway."""
     addresses = service_addresses(service)
     reason, message = (
-        ("Invalid", "; ".join(faults))
-        if faults
+        ("Invalid", "; ".join(issues.faults))
+        if issues.faults
         else _addressing(expected, {address.value for address in addresses}) or _serving(expected, reports)
     )
+    message = "; ".join(part for part in (message, *issues.remarks) if part)
     return Readiness(not reason, reason or "Programmed", message, addresses)
 
 

@@ -6,12 +6,12 @@ Out:  the newest Readiness, whether it changed, and the delay before the next pr
 Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from varnish_gateway.api import Key
 from varnish_gateway.operator.observe.owned import OwnedObject
-from varnish_gateway.operator.status.readiness import Expected, PodReport, Readiness, assess
+from varnish_gateway.operator.status.readiness import Expected, Issues, PodReport, Readiness, assess
 from varnish_gateway.runtime.backoff import Backoff
 
 CONFIRM_SECONDS = 0.5
@@ -39,14 +39,14 @@ class ReadinessTracker:
         self._unconfirmed: set[Key] = set()
 
     def on_reports(
-        self, gateway: Key, expected: Expected, reports: Reports, service: OwnedObject | None, faults: Sequence[str]
+        self, gateway: Key, expected: Expected, reports: Reports, service: OwnedObject | None, issues: Issues
     ) -> ProbeOutcome:
-        """Assess what pods reported; ``faults`` are objects of the Gateway that could not be applied."""
-        new = assess(expected, reports, service.document if service is not None else None, faults)
+        """Assess what pods reported."""
+        new = assess(expected, reports, service.document if service is not None else None, issues)
         known = self.readiness.get(gateway)
         was_invalid = gateway in self._unconfirmed or (known is not None and known.reason == "Invalid")
         self._unconfirmed.discard(gateway)
-        if new.reason == "Invalid" and not faults and not was_invalid:
+        if new.reason == "Invalid" and not issues.faults and not was_invalid:
             self._unconfirmed.add(gateway)
             return ProbeOutcome(has_changed=False, next_probe=CONFIRM_SECONDS)
         self.readiness[gateway] = new

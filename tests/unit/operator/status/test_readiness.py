@@ -5,7 +5,7 @@ from msgspec import structs
 
 from varnish_gateway.emit.tls import NO_TLS
 from varnish_gateway.ir import StatusAddress
-from varnish_gateway.operator.status.readiness import Expected, PodReport, assess, service_addresses
+from varnish_gateway.operator.status.readiness import Expected, Issues, PodReport, assess, service_addresses
 
 EXPECTED = Expected(generation="3", sockets=frozenset({"http-80"}))
 GOOD = PodReport(generation="3", sockets=("http-80=0.0.0.0:80", "ghost-reload=127.0.0.1:1969"), up_to_date=True)
@@ -13,7 +13,7 @@ BALANCED = {"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingre
 
 
 def test_gateway_is_serving_when_every_ready_pod_is():
-    readiness = assess(EXPECTED, {"a": GOOD, "b": GOOD}, BALANCED, ())
+    readiness = assess(EXPECTED, {"a": GOOD, "b": GOOD}, BALANCED)
     assert readiness.is_serving
     assert readiness.addresses == (StatusAddress("IPAddress", "192.0.2.1"),)
 
@@ -39,7 +39,7 @@ def test_gateway_is_serving_when_every_ready_pod_is():
     ],
 )
 def test_message_names_what_a_pod_lacks(reports, reason, words):
-    readiness = assess(EXPECTED, reports, BALANCED, ())
+    readiness = assess(EXPECTED, reports, BALANCED)
     assert not readiness.is_serving
     assert readiness.reason == reason
     assert words in readiness.message
@@ -47,17 +47,17 @@ def test_message_names_what_a_pod_lacks(reports, reason, words):
 
 def test_newest_certificates_have_to_be_served():
     expected = structs.replace(EXPECTED, tls="1f2e")
-    assert "newest certificate" in assess(expected, {"a": GOOD}, BALANCED, ()).message
-    assert not assess(expected, {"a": structs.replace(GOOD, tls="0000")}, BALANCED, ()).is_serving
-    assert assess(expected, {"a": structs.replace(GOOD, tls="1f2e")}, BALANCED, ()).is_serving
-    assert not assess(EXPECTED, {"a": structs.replace(GOOD, tls="0000")}, BALANCED, ()).is_serving, (
+    assert "newest certificate" in assess(expected, {"a": GOOD}, BALANCED).message
+    assert not assess(expected, {"a": structs.replace(GOOD, tls="0000")}, BALANCED).is_serving
+    assert assess(expected, {"a": structs.replace(GOOD, tls="1f2e")}, BALANCED).is_serving
+    assert not assess(EXPECTED, {"a": structs.replace(GOOD, tls="0000")}, BALANCED).is_serving, (
         "a withdrawn certificate"
     )
-    assert assess(EXPECTED, {"a": structs.replace(GOOD, tls=NO_TLS)}, BALANCED, ()).is_serving
+    assert assess(EXPECTED, {"a": structs.replace(GOOD, tls=NO_TLS)}, BALANCED).is_serving
 
 
 def test_rejected_objects_are_reported_before_anything_about_pods():
-    readiness = assess(EXPECTED, {"a": GOOD}, BALANCED, ("Deployment x: spec.y is wrong",))
+    readiness = assess(EXPECTED, {"a": GOOD}, BALANCED, Issues(("Deployment x: spec.y is wrong",)))
     assert (readiness.is_serving, readiness.reason, readiness.message) == (
         False,
         "Invalid",
@@ -66,13 +66,13 @@ def test_rejected_objects_are_reported_before_anything_about_pods():
 
 
 def test_service_without_an_address_is_not_programmed():
-    assert assess(EXPECTED, {"a": GOOD}, None, ()).reason == "AddressNotAssigned"
-    assert assess(EXPECTED, {"a": GOOD}, {"spec": {"type": "LoadBalancer"}}, ()).reason == "AddressNotAssigned"
+    assert assess(EXPECTED, {"a": GOOD}, None).reason == "AddressNotAssigned"
+    assert assess(EXPECTED, {"a": GOOD}, {"spec": {"type": "LoadBalancer"}}).reason == "AddressNotAssigned"
 
 
 def test_requested_address_has_to_be_assigned():
     asked = Expected(generation="3", sockets=frozenset({"http-80"}), addresses=("192.0.2.9",))
-    rejected = assess(asked, {"a": GOOD}, BALANCED, ())
+    rejected = assess(asked, {"a": GOOD}, BALANCED)
     assert (rejected.reason, rejected.is_serving) == ("AddressNotUsable", False)
     assert "192.0.2.9" in rejected.message
 

@@ -8,7 +8,7 @@ from support.builders.desired import desired_gateway
 from varnish_gateway.api import Key
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.operator.plan.gateway import DesiredGateway
-from varnish_gateway.operator.status.readiness import PodReport
+from varnish_gateway.operator.status.readiness import Issues, PodReport
 from varnish_gateway.operator.status.tracker import (
     CONFIRM_SECONDS,
     FIRST_SECONDS,
@@ -37,7 +37,7 @@ def probe(
     desired: DesiredGateway | None = None,
 ) -> ProbeOutcome:
     service = SimpleNamespace(document=SERVICE)
-    return tracker.on_reports(GATEWAY, (desired or desired_gateway()).expected, reports, service, faults)
+    return tracker.on_reports(GATEWAY, (desired or desired_gateway()).expected, reports, service, Issues(faults))
 
 
 def good(of: DesiredGateway) -> PodReport:
