@@ -3,7 +3,15 @@
 from support.kube.documents import gateway, gateway_class, listener_set, put, route, service
 from support.kube.gateway_pod import GatewayPod
 from support.kube.gateway_status import give_address
-from support.kube.gateway_tls import certificate_names, certify, gateway_secret, https, listener, until_listener
+from support.kube.gateway_tls import (
+    certificate_names,
+    certify,
+    gateway_secret,
+    https,
+    listener,
+    until_listener,
+    until_names,
+)
 from support.kube.operator_harness import OperatorHarness
 from support.kube.operator_process import OperatorProcess
 
@@ -16,6 +24,12 @@ def listeners(harness: OperatorHarness, name: str = "gw") -> list[str]:
 
 def attached(harness: OperatorHarness) -> int:
     return int(harness.get("Gateway")["status"].get("attachedListenerSets", 0))
+
+
+def listener_reasons(harness: OperatorHarness, name: str) -> set[str]:
+    """Return the reasons in the conditions of a ListenerSet's listeners."""
+    found = harness.get("ListenerSet", name)["status"]["listeners"]
+    return {condition["reason"] for one in found for condition in one["conditions"]}
 
 
 def of_set(namespace: str, name: str, set_name: str) -> dict:
@@ -147,8 +161,10 @@ def test_listener_set_certificates_join_those_of_the_gateway(harness):
     certify(harness, "shop", "rotated.example.com")
     harness.wait_for(lambda: gateway_secret(harness).keys() != before.keys(), "the new one")
     harness.delete("Secret", "shop")
-    harness.until_condition("ListenerSet", "shop", "Accepted", "ListenersNotValid")
-    assert certificate_names(harness) == {443: [("www.example.com",)]}
+    harness.wait_for(lambda: "InvalidCertificateRef" in listener_reasons(harness, "shop"), "the missing Secret")
+    assert certificate_names(harness) == {443: [("www.example.com",), ("shop.example.com",)]}, "both serve"
+    harness.delete("ListenerSet", "shop")
+    until_names(harness, {443: [("www.example.com",)]})
 
 
 def test_overlapping_hostname_sets_a_condition_while_it_lasts(harness):

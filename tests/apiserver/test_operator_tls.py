@@ -86,7 +86,7 @@ def test_rotated_certificate_changes_the_secret_and_keeps_pods(harness):
     harness.wait_for(lambda: gateway_secret(harness) not in ({}, before), "the new certificate")
     harness.operator.wait_idle()
     assert certificate_names(harness) == {443: [("*",)]}
-    assert not before.keys() & gateway_secret(harness).keys() - {"tls.json"}, "the former file is gone"
+    assert not before.keys() & gateway_secret(harness).keys() - {"tls.json", "sources.json"}, "the former file is gone"
     assert template(harness) == pods
     after = harness.operator.writes()
     changed = {name for name in after if after[name] != writes.get(name) and not name.startswith("Gateway ")}
@@ -102,9 +102,11 @@ def test_late_missing_or_broken_certificate_replaces_no_pod(harness):
     certify(harness, "cert")
     harness.wait_for(lambda: certificate_names(harness) == {443: [("*",)]}, "the certificate")
     harness.wait_for(lambda: harness.routing().listeners, "the listener")
+    served = gateway_secret(harness)
     harness.delete("Secret", "cert")
-    harness.wait_for(lambda: not gateway_secret(harness), "an empty Secret")
+    until_listener(harness, "https", ResolvedRefs=("False", "InvalidCertificateRef"))
     harness.operator.wait_idle()
+    assert gateway_secret(harness) == served, "the last valid certificate stays"
     assert template(harness) == pods
 
 
@@ -185,6 +187,8 @@ def test_missing_certificate_sets_conditions_until_created(harness):
     assert {one.name for one in harness.routing().listeners} == {"http", "https"}
     harness.delete("Secret", "cert")
     until_listener(harness, "https", ResolvedRefs=("False", "InvalidCertificateRef"))
+    assert certificate_names(harness) == {443: [("*",)]}, "a deletion may be a mistake"
+    harness.change("Gateway", "gw", {"spec": {"listeners": [plain]}})
     until_names(harness, {})
 
 
