@@ -40,15 +40,16 @@ def main() -> int:
         "endpoints": lambda: endpoint_cost.measure(edits),
     }
     results: dict[str, object] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results["machine"] = f"{platform.machine()}, {os.cpu_count()} cores"
     for name in options.names or measurements:
         print(f"measuring {name} …", flush=True)
         results[name] = measurements[name]()
-    results["machine"] = f"{platform.machine()}, {os.cpu_count()} cores"
+        if not options.quick:  # a later failure must not lose what took minutes
+            RESULTS.parent.mkdir(exist_ok=True)
+            RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     verdicts = report.verdicts(results)
     print(report.table(verdicts))
     if not options.quick:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
         report.write_page(results, verdicts)
     return 0 if all(verdict.holds for verdict in verdicts) else 1
 
