@@ -192,6 +192,19 @@ async def test_varnishd_of_a_killed_chaperone_is_terminated(chaperone, origins):
     assert (await ask(chaperone.port)).status == 200
 
 
+async def test_second_chaperone_on_a_work_directory_exits_and_leaves_the_first_alone(chaperone, origins):
+    chaperone.write("routing.json", routing("tea"))
+    chaperone.write_endpoints("tea", await origins.port("tea"))
+    await chaperone.start()
+    await chaperone.until_ready()
+    secret = (chaperone.directory / "work" / "secret").read_bytes()
+    second = Chaperone(chaperone.directory)
+    await second.start()
+    assert await asyncio.wait_for(second.process.wait(), 15) != 0
+    assert (chaperone.directory / "work" / "secret").read_bytes() == secret
+    assert (await ask(chaperone.port)).status == 200
+
+
 def tls_document(port, **certificates):
     listed = [{"file": file.replace("_", "."), "names": [name]} for file, name in certificates.items()]
     return json.dumps({"version": 2, "ports": [{"port": port, "certificates": listed}]})

@@ -247,6 +247,17 @@ async def test_temporary_work_dir_is_removed_at_exit(conf, cafe, workdir):
     assert not list(temporary.iterdir())
 
 
+async def test_second_instance_on_a_work_directory_exits_and_leaves_the_first_alone(run, cafe, workdir):
+    first = await run()
+    await serves(cafe, "tea", "the first answer")
+    before, secret = managers(first), (workdir / "work" / "default.cafe" / "secret").read_bytes()
+    second = await run()
+    assert await second.process.wait() == 2
+    await second.wait_for_message(f"--work-dir: {workdir}/work is in use by process {first.process.pid} (")
+    assert (await ask(cafe, HOST)).answered_by == "tea"
+    assert (managers(first), (workdir / "work" / "default.cafe" / "secret").read_bytes()) == (before, secret)
+
+
 def test_missing_path_fails_at_once_with_a_message(workdir):
     command = [sys.executable, "-m", "varnish_gateway", "run", str(workdir / "nowhere")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

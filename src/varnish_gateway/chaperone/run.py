@@ -20,6 +20,8 @@ from varnish_gateway.chaperone.feeds.files import FileFeed
 from varnish_gateway.chaperone.health import health_server
 from varnish_gateway.dataplane.assemble import assemble
 from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.dataplane.process.lock import exclusive
+from varnish_gateway.dataplane.process.workdir import make_directory
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection
@@ -32,7 +34,13 @@ log = logging.getLogger(__name__)
 
 
 async def run_chaperone(settings: Settings, connection: Connection | None = None) -> int:
-    """Serve until a stop signal, then drain."""
+    """Serve until a stop signal, then drain; raise BadSettings if another process uses the work directory."""
+    make_directory(settings.work_dir.absolute())
+    with exclusive(settings.work_dir.absolute(), "WORK_DIR"):
+        return await _run(settings, connection)
+
+
+async def _run(settings: Settings, connection: Connection | None) -> int:
     stop = stop_signal()
     if connection is None:
         return await _run_on_files(settings, stop)

@@ -32,7 +32,10 @@ def add_to(commands: "Commands[argparse.ArgumentParser]") -> None:
     )
     add_paths(command)
     command.add_argument(
-        "--work-dir", type=Path, metavar="DIR", help="working directory of varnishd (default: a temporary directory)"
+        "--work-dir",
+        type=Path,
+        metavar="DIR",
+        help="working directory of varnishd, for one instance only (default: a temporary directory)",
     )
     command.add_argument(
         "--health-addr", type=address, metavar="HOST:PORT", help="serve /health and /ready there (default: off)"

@@ -1,7 +1,7 @@
 """The directory that the data planes of files work in.
 
 In:   the directory that the user names with --work-dir, or None.
-Out:  a directory that varnishd's own users may enter; a temporary one is deleted at the end.
+Out:  a directory that varnishd's own users may enter, locked; a temporary one is deleted at the end.
 """
 
 import contextlib
@@ -11,14 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from varnish_gateway import errors
+from varnish_gateway.dataplane.process.lock import exclusive
 from varnish_gateway.dataplane.process.workdir import check_enterable
 
 
 @contextlib.contextmanager
 def work_directory(given: Path | None) -> Iterator[Path]:
-    """Yield the directory; raise BadSettings if it can't be created or entered."""
+    """Yield the directory; raise BadSettings if it can't be created or entered, or another process uses it."""
     if given is not None:
-        yield _prepared(given.absolute())
+        directory = _prepared(given.absolute())
+        with exclusive(directory, "--work-dir"):
+            yield directory
         return
     directory = Path(tempfile.mkdtemp(prefix="vgw-"))
     directory.chmod(0o755)

@@ -58,7 +58,7 @@ def prepare(settings: Settings) -> Layout:
         ghost_config_path=(settings.ghost_config_path or work_dir / "ghost" / "ghost.json").absolute(),
     )
     for directory in (work_dir, layout.vmod_dir, layout.vcl_dir, layout.ghost_config_path.parent):
-        _make_directory(directory)
+        make_directory(directory)
     layout.varnish_dir.parent.mkdir(parents=True, exist_ok=True)
     check_enterable(work_dir, "WORK_DIR")
     check_enterable(layout.ghost_config_path.parent, "GHOST_CONFIG_PATH")
@@ -101,7 +101,7 @@ def write_private(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
-def _make_directory(directory: Path) -> None:
+def make_directory(directory: Path) -> None:
     """Create missing directories; an existing one keeps its permissions."""
     for part in reversed([directory, *directory.parents]):
         if not part.exists():
