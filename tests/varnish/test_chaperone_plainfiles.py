@@ -205,6 +205,17 @@ async def test_second_chaperone_on_a_work_directory_exits_and_leaves_the_first_a
     assert (await ask(chaperone.port)).status == 200
 
 
+async def test_hangup_leaves_the_chaperone_serving(chaperone, origins):
+    chaperone.write("routing.json", routing("tea"))
+    chaperone.write_endpoints("tea", await origins.port("tea"))
+    await chaperone.start()
+    await chaperone.until_ready()
+    chaperone.process.send_signal(signal.SIGHUP)
+    chaperone.write_endpoints("tea", await origins.port("other"))
+    await until_header(chaperone.port, "echo-service", "other")
+    assert await chaperone.stop() == 0
+
+
 def tls_document(port, **certificates):
     listed = [{"file": file.replace("_", "."), "names": [name]} for file, name in certificates.items()]
     return json.dumps({"version": 2, "ports": [{"port": port, "certificates": listed}]})

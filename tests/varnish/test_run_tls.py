@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 import sys
 from pathlib import Path
 
@@ -83,6 +84,37 @@ async def test_edited_secret_changes_the_served_certificate(workdir, origins):
     logged = str(gateway.log)
     assert "PRIVATE" not in logged
     assert first.key.decode().splitlines()[1] not in logged
+
+
+def keys_in(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1])
+async def test_signal_that_stops_leaves_no_private_key_on_disk(workdir, number):
+    conf, work, https = workdir / "conf", workdir / "work", free_port()
+    conf.mkdir()
+    (conf / "all.yaml").write_text(f"{https_gateway(free_port(), https)}---\n{secret(pair('tea.example.com'))}")
+    async with vgw_run(conf, options=("--work-dir", str(work))) as gateway:
+        await gateway.wait_for_programmed()
+        await until_certificate(https, pair("tea.example.com"))
+        assert keys_in(work)
+        assert await gateway.stop(number) == 0
+    assert keys_in(work) == []
+
+
+async def test_hangup_reads_all_files_again_and_keeps_serving(workdir):
+    conf, https = workdir / "conf", free_port()
+    conf.mkdir()
+    (conf / "all.yaml").write_text(f"{https_gateway(free_port(), https)}---\n{secret(pair('tea.example.com'))}")
+    (conf / "broken.yaml").write_text("spec: [\n")
+    async with vgw_run(conf) as gateway:
+        await gateway.wait_for_programmed()
+        since = len(gateway.log)
+        gateway.process.send_signal(signal.SIGHUP)
+        await gateway.wait_for_record(lambda record: "broken.yaml:1" in record["message"], since=since)
+        await until_certificate(https, pair("tea.example.com"))
+        assert gateway.process.returncode is None
 
 
 BAD_EDITS = {

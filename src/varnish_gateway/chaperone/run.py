@@ -10,6 +10,7 @@ The chaperone applies changes until the last connection has closed: endpoints ma
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection
 from varnish_gateway.runtime.inotify import bursts
-from varnish_gateway.runtime.signals import stop_signal
+from varnish_gateway.runtime.signals import on_hangup, stop_signal
 from varnish_gateway.runtime.webserver import WebServer
 from varnish_gateway.version import VERSION
 
@@ -42,6 +43,7 @@ async def run_chaperone(settings: Settings, connection: Connection | None = None
 
 async def _run(settings: Settings, connection: Connection | None) -> int:
     stop = stop_signal()
+    on_hangup(lambda: log.info("ignoring SIGHUP: the cluster notifies of every change"), partial(_complete, stop))
     if connection is None:
         return await _run_on_files(settings, stop)
     async with Client(connection, user_agent=f"varnish-gateway-chaperone/{VERSION}") as client:
@@ -57,6 +59,7 @@ async def _run_on_files(settings: Settings, stop: asyncio.Future[None]) -> int:
         in_force = settings.work_dir / "in-force" / "ghost.json"
         settings = msgspec.structs.replace(settings, ghost_config_path=in_force)
     data_plane = assemble(settings)
+    on_hangup(files.forget, partial(_complete, stop))
     return await serve(data_plane, health_server(data_plane), _follow(files, data_plane), stop)
 
 
@@ -96,6 +99,11 @@ async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
             raise bug
 
 
+def _complete(stop: asyncio.Future[None]) -> None:
+    if not stop.done():
+        stop.set_result(None)
+
+
 async def _follow(files: FileFeed, data_plane: DataPlane) -> None:
-    async for _ in bursts(lambda: files.paths):
+    async for _ in bursts(lambda: files.paths, files.forgotten):
         await data_plane.apply(files.read())

@@ -12,6 +12,7 @@ a change of a listener's port restarts the varnishd of that Gateway.
 
 An invalid document is reported and changes nothing: the previous configuration keeps serving
 until the file is corrected. Ctrl-C drains connections and stops; a second Ctrl-C stops at once.
+SIGHUP reads all files again.
 """
 
 _EXAMPLES = """\

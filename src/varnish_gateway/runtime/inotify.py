@@ -9,9 +9,9 @@ import asyncio
 import contextlib
 import errno
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from asyncinotify import Event, Inotify, Mask
 
@@ -129,14 +129,26 @@ def _explained(error: OSError, directory: str) -> errors.BadSettings:
     return errors.BadSettings(f"can't watch {directory}: {error.strerror}")
 
 
-async def bursts(paths: Callable[[], Iterable[Path]]) -> AsyncIterator[None]:
-    """Yield once when the watch is set, and then after every burst of changes."""
+async def bursts(paths: Callable[[], Iterable[Path]], requested: asyncio.Event | None = None) -> AsyncIterator[None]:
+    """Yield once when the watch is set, and then after every burst of changes, and when it is requested."""
+    requested = requested or asyncio.Event()
     with DirectoryWatch(_CHANGES) as watch:
         while True:
             # A change between listing and watching a directory is found by the caller's next look.
             watch.watch_only(map(str, directories(paths())))
+            requested.clear()
             yield
-            await watch.burst(quiet_seconds=QUIET_SECONDS)
+            await _first(watch.burst(quiet_seconds=QUIET_SECONDS), requested.wait())
+
+
+async def _first(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Return when one of the waits is over; cancel the others."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def directories(paths: Iterable[Path]) -> set[Path]:

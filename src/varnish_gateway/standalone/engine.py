@@ -53,6 +53,7 @@ class Engine:
         self._faults: dict[Key, str] = {}
         self._closing: dict[Key, asyncio.Task[None]] = {}
         self._context = contextvars.copy_context()
+        self._watcher: Watcher | None = None
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.planes: dict[Key, Plane] = {}
 
@@ -64,11 +65,19 @@ class Engine:
     async def serve(self) -> None:
         """Apply changes of the files until cancelled."""
         with Watcher(self._paths) as watcher:
+            self._watcher = watcher
             self.update(watcher.files)
             if not self.planes:
                 log.warning("found no Gateway to serve; waiting for changes of %s", ", ".join(self._paths))
             while True:
                 self.update(await self._unless_crashed(watcher.changed()))
+
+    def reread(self) -> None:
+        """Read every file again, also those that did not change."""
+        if self._watcher is not None:
+            files = self._watcher.rescan()
+            log.info("reading all files again, %d in number", len(files))
+            self.update(files, again=True)
 
     async def _unless_crashed(self, changed: Coroutine[None, None, set[str]]) -> set[str]:
         """Wait for changes; a bug in the task of a data plane stops the whole process."""
@@ -94,9 +103,9 @@ class Engine:
             if isinstance(fault, BaseException):
                 raise fault
 
-    def update(self, paths: Iterable[str]) -> None:
+    def update(self, paths: Iterable[str], *, again: bool = False) -> None:
         """Read changed files, translate them and update the data planes."""
-        changes = self._files.update(paths)
+        changes = self._files.update(paths, again=again)
         for complaint in changes.complaints:
             log.error("%s", complaint)
         for complaint in changes.ignored:

@@ -1,4 +1,4 @@
-"""``vgw run``: serve files until SIGTERM or SIGINT.
+"""``vgw run``: serve files until SIGTERM or SIGINT; SIGHUP reads them again.
 
 In:   paths of files, a working directory, and optionally an address for /health and /ready.
 Out:  the exit status: 0 after a signal. A bug of ours is raised.
@@ -7,11 +7,11 @@ Out:  the exit status: 0 after a signal. A bug of ours is raised.
 import asyncio
 import contextlib
 import logging
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from varnish_gateway.runtime.environment import Address
+from varnish_gateway.runtime.signals import on_hangup, on_stop
 from varnish_gateway.standalone.engine import Engine
 from varnish_gateway.standalone.health import health_server
 from varnish_gateway.standalone.plane import DRAIN_SECONDS
@@ -42,8 +42,8 @@ async def _health(engine: Engine, address: Address | None) -> AsyncIterator[None
 
 async def _until_signal(engine: Engine) -> int:
     signalled = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, signalled.set)
+    on_stop(signalled.set)
+    on_hangup(engine.reread, signalled.set)
     serving = asyncio.create_task(engine.serve())
     waiting = asyncio.create_task(signalled.wait())
     await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)

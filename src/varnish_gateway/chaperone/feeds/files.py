@@ -8,6 +8,7 @@ once and keeps its last good content until it changes. The result depends on the
 on the order in which they appeared.
 """
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -84,6 +85,7 @@ class FileFeed:
         self._stamps: dict[Path, Stamp | None] = {}
         self._slices = SliceFiles()
         self._tls: Tls | None = None
+        self.forgotten = asyncio.Event()
         self.by_hand = not _exists(settings.routing_path) and _exists(settings.ghost_config_path)
 
     @property
@@ -104,6 +106,13 @@ class FileFeed:
             bundle=self._read_by_hand(),
             tls=self._read_tls(),
         )
+
+    def forget(self) -> None:
+        """Make the next ``read`` read every file, also those that seem unchanged."""
+        log.info("reading all files again")
+        self._stamps.clear()
+        self._tls = None
+        self.forgotten.set()
 
     def _read_vcl(self) -> str | None:
         content = self._changed_content(self._settings.vcl_path)

@@ -92,7 +92,8 @@ async def lifeline_to(process: Process) -> Lifeline:
     try:
         return await Lifeline.to(process.pid)
     except BaseException:
-        process.kill()  # it has started no other yet
+        if process.returncode is None:  # else kill() raises ProcessLookupError, which would replace a cancellation
+            process.kill()  # it has started no other yet
         raise
 
 

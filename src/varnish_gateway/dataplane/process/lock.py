@@ -39,6 +39,18 @@ def exclusive(directory: Path, variable: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_abandoned(directory: Path) -> bool:
+    """Whether a process held the directory once, and none does now."""
+    try:
+        with (directory / LOCK_FILE).open("rb") as file:
+            if not file.read(1):
+                return False  # a process has created the file and is about to lock it: stay out of its way
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def _open(directory: Path, variable: str) -> int:
     path = directory / LOCK_FILE
     try:

@@ -23,7 +23,7 @@ from varnish_gateway.dataplane.tls.admin import MOST_PAYLOAD, AdminSocket
 from varnish_gateway.dataplane.tls.haproxy import Haproxy
 from varnish_gateway.dataplane.tls.machine import machine
 from varnish_gateway.dataplane.tls.plan import PlanSteps, TlsPlan, steps
-from varnish_gateway.dataplane.tls.store import HaproxyFiles
+from varnish_gateway.dataplane.tls.store import HaproxyFiles, remove_leftover_keys
 from varnish_gateway.emit.haproxy import CONFIG, DIRECTORY, admin_socket, config, crt_list, list_file, list_line
 
 
@@ -31,6 +31,7 @@ class HaproxyService:
     """``on_death`` is called when HAProxy exits unasked, with the seconds that it served."""
 
     def __init__(self, work_dir: Path, bus: Bus, on_death: Callable[[float], None], drain_seconds: float = 0) -> None:
+        remove_leftover_keys(work_dir)  # there may be no TLS any more
         self._work_dir = work_dir
         self._drain_seconds = drain_seconds
         self._bus = bus
@@ -92,8 +93,12 @@ class HaproxyService:
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait({self._watch})
-        if self._haproxy is not None:
-            await self._haproxy.stop()
+        try:
+            if self._haproxy is not None:
+                await self._haproxy.stop()
+        finally:
+            if self._store is not None:
+                self._store.remove()
 
     # -- transitions -----------------------------------------------------------------------
 

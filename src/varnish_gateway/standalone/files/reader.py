@@ -2,7 +2,7 @@
 
 In:   paths of manifests that may have changed.
 Out:  ``Changes`` of the objects that they define.
-A file with unchanged bytes is not parsed again.
+A file with unchanged bytes is not parsed again, unless the user asks for it.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ class Files:
         self._catalogue = catalogue
         self._digests: dict[str, bytes] = {}
 
-    def update(self, paths: Iterable[str]) -> Changes:
-        """Read the files that changed. Objects of a deleted file are deleted."""
+    def update(self, paths: Iterable[str], *, again: bool = False) -> Changes:
+        """Read the files that changed, or all of them ``again``. Objects of a deleted file are deleted."""
         readings: dict[str, Reading | None] = {}
         for path in paths:
             try:
@@ -38,7 +38,7 @@ class Files:
                 readings[path] = Reading(unnamed=True, complaints=[complaint])
                 continue
             digest = hashlib.blake2b(data, digest_size=16).digest()
-            if self._digests.get(path) != digest:
+            if again or self._digests.get(path) != digest:
                 self._digests[path] = digest
                 readings[path] = read_manifest(path, data, self._catalogue)
         return self.objects.update(readings)

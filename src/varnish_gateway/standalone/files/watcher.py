@@ -88,6 +88,14 @@ class Watcher:
             changed = self._without_absences(self._changed_by(events) | self._stable_by_now())
         return changed
 
+    def rescan(self) -> set[str]:
+        """Compare everything with the last scan; return all manifests, and those that stayed absent.
+
+        One that may be being written is reported by ``changed``, once it is stable.
+        """
+        changed = self._scan_for_finished(()) | (self._tree.files.keys() - self._unfinished.keys())
+        return self._without_absences(changed)
+
     def _next_report(self) -> float | None:
         """Return the seconds until a delayed file is due, None without one."""
         due = [*self._absent.values(), *self._unfinished.values()]

@@ -1,3 +1,5 @@
+import asyncio
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from varnish_gateway.chaperone.feeds.files import FileFeed, SliceFiles
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.settings import Settings
-from varnish_gateway.runtime.inotify import directories
+from varnish_gateway.runtime.inotify import bursts, directories
 
 ROUTING = {"version": 1, "vhosts": {"a.example.com": {"service": "a", "port": 80}}}
 SLICE = """
@@ -49,6 +51,23 @@ def test_only_changes_are_read(settings, tmp_path):
     assert list(first.routing) == [0]
     second = files.read()
     assert (second.vcl, second.routing, second.slices, second.bundle) == (None, {}, {}, None)
+
+
+async def test_forgotten_files_are_read_again_though_they_seem_unchanged(settings, tmp_path):
+    path = tmp_path / "main.vcl"
+    path.write_text("vcl 4.0;")
+    files, before = FileFeed(settings), path.stat()
+    files.read()
+    path.write_text("vcl 4.1;")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert files.read().vcl is None
+    files.forget()
+    reading = bursts(lambda: [path], files.forgotten)
+    async with contextlib.aclosing(reading):
+        await anext(reading)
+        files.forget()
+        await asyncio.wait_for(anext(reading), 5)
+    assert files.read().vcl == "vcl 4.1;"
 
 
 def test_a_file_written_by_rename_is_read(settings, tmp_path):

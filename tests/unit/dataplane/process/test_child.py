@@ -6,6 +6,8 @@ import os
 import signal
 from asyncio.subprocess import PIPE, STDOUT
 
+import pytest
+
 from varnish_gateway.dataplane.process import child
 from varnish_gateway.dataplane.process.child import Child, lifeline_to
 
@@ -57,3 +59,16 @@ async def test_cancelled_wait_for_exit_keeps_reading_output():
     os.kill(int(shell.output), signal.SIGKILL)  # it held the pipe
     await asyncio.wait_for(shell.stop(), SECONDS)
     assert await shell.exited() == "a shell exited with status 0"
+
+
+async def test_cancellation_survives_a_process_that_has_exited_meanwhile(monkeypatch):
+    """A ProcessLookupError in its place counts as a fault that is retried: SIGTERM would go unheard."""
+    process = await asyncio.create_subprocess_exec("/bin/sh", "-c", "exit 1", stdout=PIPE)
+    await process.communicate()
+
+    async def cancelled(_pid: int) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(child.Lifeline, "to", cancelled)
+    with pytest.raises(asyncio.CancelledError):
+        await lifeline_to(process)

@@ -8,7 +8,7 @@ import pytest
 
 from support.source_tree import ROOT
 from varnish_gateway import errors
-from varnish_gateway.dataplane.process.lock import LOCK_FILE, exclusive
+from varnish_gateway.dataplane.process.lock import LOCK_FILE, exclusive, is_abandoned
 
 HOLDER = """
 import sys, time
@@ -42,8 +42,15 @@ def test_killed_holder_leaves_no_stale_lock(tmp_path):
             pass
         holder.kill()
         holder.wait()
+        assert is_abandoned(tmp_path)
         with exclusive(tmp_path, "WORK_DIR"):
-            pass
+            assert not is_abandoned(tmp_path)
+
+
+def test_directory_that_no_process_has_held_is_not_abandoned(tmp_path):
+    assert not is_abandoned(tmp_path)
+    (tmp_path / LOCK_FILE).touch()
+    assert not is_abandoned(tmp_path), "a process is about to lock it"
 
 
 def test_children_of_the_holder_do_not_keep_the_lock(tmp_path):

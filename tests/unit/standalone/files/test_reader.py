@@ -23,6 +23,14 @@ def test_unchanged_bytes_are_not_parsed_again(files, tmp_path, monkeypatch):
     assert files.update([str(path)]).objects == {}
 
 
+def test_unchanged_file_is_parsed_again_on_request(files, tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("spec: [")
+    assert files.update([str(path)]).complaints
+    assert not files.update([str(path)]).complaints
+    assert files.update([str(path)], again=True).complaints
+
+
 def test_deleted_file_removes_its_objects(files, tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text(SERVICE % 80)

@@ -31,6 +31,15 @@ async def test_write_rename_and_removal_report_one_file(watcher, conf):
     assert sorted(watcher.files) == [str(conf / "b.yaml"), str(conf / "d.yaml")]
 
 
+async def test_rescan_returns_everything_but_what_may_be_being_written(watcher, conf):
+    assert watcher.rescan() == {str(conf / "a.yaml"), str(conf / "b.yaml")}
+    with (conf / "a.yaml").open("w") as writer:
+        writer.write("half")
+        writer.flush()
+        assert watcher.rescan() == {str(conf / "b.yaml")}
+    await changed(watcher, conf / "a.yaml")
+
+
 async def test_file_is_reported_when_its_writer_closes_it(watcher, conf):
     with (conf / "a.yaml").open("w") as writer:
         writer.write("half")
