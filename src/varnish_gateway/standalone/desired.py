@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 from msgspec import UNSET
 
 from varnish_gateway.api import EndpointSlice, Key
@@ -46,6 +47,11 @@ class DesiredPlane:
     @property
     def sockets(self) -> Sockets:
         return parse_listen(varnish_listen(self.state.placed, reload_port=0))
+
+    def replacement(self, delta: GatewayDelta) -> GatewayDelta:
+        """Return the delta that makes this state equal to that of a new Gateway with this first delta."""
+        routes = {**dict.fromkeys(self.state.routes), **delta.routes}
+        return msgspec.structs.replace(delta, routes=routes, tls=delta.tls or Tls())
 
     def update(self, delta: GatewayDelta) -> None:
         self.state.apply(delta)

@@ -51,6 +51,7 @@ class Engine:
         self._programmed: dict[Key, tuple[bool, str]] = {}
         self._logged: dict[Key, str] = {}
         self._faults: dict[Key, str] = {}
+        self._frozen: set[Key] = set()  # Gateways that keep serving though translation has dropped them
         self._closing: dict[Key, asyncio.Task[None]] = {}
         self._context = contextvars.copy_context()
         self._watcher: Watcher | None = None
@@ -60,7 +61,8 @@ class Engine:
     @property
     def problems(self) -> list[str]:
         """What the user has to correct, for all to be served as the files say."""
-        return [line for _, line in sorted(self._faults.items())]
+        complaints = map(str, self._files.objects.complaints)
+        return [*complaints, *(line for _, line in sorted(self._faults.items()))]
 
     async def serve(self) -> None:
         """Apply changes of the files until cancelled."""
@@ -129,14 +131,20 @@ class Engine:
         return changed
 
     def _update_planes(self, delta: Delta, slices: Mapping[Key, EndpointSlice | None]) -> None:
+        unclassed = self._files.objects.unclassed
         for key, changed in delta.gateways.items():
-            if changed is None:
+            if changed is None and key in unclassed and key in self.planes:
+                self._freeze(key)
+            elif changed is None:
                 self._remove(key)
             elif key in self.planes:
-                self.planes[key].update(changed, slices)
+                self.planes[key].update(changed, slices, is_whole=key in self._frozen)
+                self._frozen.discard(key)
             else:
                 self.planes[key] = self._start(key)
                 self.planes[key].update(changed, self._slices)
+        for key in self._frozen - unclassed:  # deleted, or of another controller's class
+            self._remove(key)
         if slices:
             for key in self.planes.keys() - delta.gateways.keys():
                 self.planes[key].update(None, slices)
@@ -150,7 +158,13 @@ class Engine:
         if not task.cancelled() and (fault := task.exception()) and not self._crash.done():
             self._crash.set_exception(fault)
 
+    def _freeze(self, key: Key) -> None:
+        """Leave a Gateway serving: its class is misspelt, and a typo must not stop traffic."""
+        self._frozen.add(key)
+        log.error("%s serves as before, and none of its routes change, until its class is corrected", key)
+
     def _remove(self, key: Key) -> None:
+        self._frozen.discard(key)
         if (plane := self.planes.pop(key, None)) is not None:
             log.info("%s was deleted; stopping its data plane", key)
             closing = asyncio.create_task(_drain_and_close(plane, self._closing.get(key)))

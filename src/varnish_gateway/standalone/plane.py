@@ -58,10 +58,12 @@ class Plane:
         """What serves at this moment; None while no varnishd runs."""
         return self._data_plane.served if self._data_plane is not None else None
 
-    def update(self, delta: GatewayDelta | None, slices: Mapping[Key, EndpointSlice | None]) -> None:
-        """Update the desired state; return at once."""
+    def update(
+        self, delta: GatewayDelta | None, slices: Mapping[Key, EndpointSlice | None], *, is_whole: bool = False
+    ) -> None:
+        """Update the desired state, or replace it by a whole one; return at once."""
         if delta is not None:
-            self._desired.update(delta)
+            self._desired.update(self._desired.replacement(delta) if is_whole else delta)
         self._desired.update_slices(slices)
         self._wake.set()
 

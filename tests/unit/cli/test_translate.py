@@ -31,6 +31,12 @@ def test_json_and_yaml_have_the_same_content(cafe, capsys):
     assert json.loads(capsys.readouterr().out) == as_yaml
 
 
+def test_gateway_of_an_unknown_class_is_an_error(cafe, capsys):
+    cafe.write_text(cafe.read_text().replace("gatewayClassName: varnish", "gatewayClassName: varnsh", 1))
+    assert main(["translate", str(cafe)]) == 1
+    assert 'no file defines the GatewayClass "varnsh"; did you mean "varnish"?' in capsys.readouterr().err
+
+
 def test_invalid_document_is_an_error(cafe, capsys):
     cafe.write_text(cafe.read_text().replace("matches:", "mtches:", 1))
     assert main(["translate", str(cafe)]) == 1

@@ -23,8 +23,9 @@ class Recorder:
         self.closed = False
         self.task = asyncio.get_running_loop().create_future()
 
-    def update(self, delta, slices) -> None:
+    def update(self, delta, slices, *, is_whole=False) -> None:
         self.updates.append((delta, dict(slices)))
+        self.is_whole = is_whole
 
     async def drain(self) -> None: ...
 
@@ -99,6 +100,39 @@ async def test_each_gateway_has_a_plane(engine, conf):
     await engine.close()
     assert other.closed
     assert engine.planes[OTHER].closed
+
+
+async def test_typo_in_the_class_freezes_the_gateway_until_it_is_corrected(engine, conf, caplog):
+    write(engine, conf, gateway=gateway("cafe", 8080), route=route("a"), more=route("b"))
+    plane = engine.planes[CAFE]
+    write(engine, conf, gateway=gateway("cafe", 8080).replace("varnish,", "varnsh,"))
+    assert engine.planes == {CAFE: plane}
+    assert not plane.closed
+    message = f"{conf}/gateway.yaml:1: Gateway default/cafe: spec.gatewayClassName: no file defines the GatewayClass"
+    (problem,) = engine.problems
+    assert problem == f'{message} "varnsh"; did you mean "varnish"?'
+    assert problem in caplog.text
+    write(engine, conf, more=None, tea=endpoints(81))
+    assert plane.updates[-1][0] is None, "endpoints still change"
+    write(engine, conf, gateway=gateway("cafe", 8080))
+    assert engine.planes == {CAFE: plane}
+    assert plane.is_whole
+    assert [key.name for key in plane.updates[-1][0].routes] == ["a"]
+    assert engine.problems == []
+
+
+@pytest.mark.parametrize("end", ["deleted", "of another controller"])
+async def test_frozen_gateway_stops_when_it_is_deleted_or_not_ours(engine, conf, end):
+    write(engine, conf, gateway=gateway("cafe", 8080))
+    write(engine, conf, gateway=gateway("cafe", 8080).replace("varnish,", "other,"))
+    assert CAFE in engine.planes
+    if end == "deleted":
+        write(engine, conf, gateway=None)
+    else:
+        meta = "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: other}\n"
+        write(engine, conf, foreign=f"{meta}spec: {{controllerName: example.com/other}}\n")
+    assert engine.planes == {}
+    await engine.close()
 
 
 async def test_recreated_gateway_waits_for_its_former_plane(engine, conf, caplog):

@@ -99,6 +99,19 @@ async def test_start_applies_everything_and_later_only_changes(plane):
     assert (changes()[2].routing, changes()[2].slices) == ({}, {SLICE: None})
 
 
+async def test_whole_state_replaces_routes_and_tls_that_it_lacks(plane):
+    """A frozen Gateway returns like a new one; what was deleted meanwhile must go."""
+    tls = Tls((wire.TlsPort(port=443, certificates=()),), {"a.pem": b"a"})
+    stale = Key("HTTPRoute", "default", "stale")
+    plane.update(first(routes={KEY: ROUTE, stale: ROUTE}, tls=tls), {})
+    await until_async(lambda: len(plane.reports) == 1)
+    plane.update(first(), {}, is_whole=True)
+    await until_async(lambda: len(plane.reports) == 2)
+    assert changes()[1].tls == Tls()
+    assert changes()[1].routing != changes()[0].routing
+    assert plane._desired.state.routes.keys() == {KEY}
+
+
 async def test_sockets_and_tls_are_applied_only_when_they_change(plane):
     """Applying them waits for HAProxy."""
     tls = Tls((wire.TlsPort(port=443, certificates=()),), {"a.pem": b"a"})

@@ -1,5 +1,8 @@
 """What files define together, as they change."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from varnish_gateway.api import Key, Namespace
 from varnish_gateway.standalone.files.manifests import read_manifest
 from varnish_gateway.standalone.files.objects import NAMESPACE_LABEL, Changes, Objects
@@ -70,18 +73,74 @@ def test_document_without_a_name_keeps_the_files_objects():
     assert set(changes.objects) == {COFFEE}
 
 
-def test_object_in_two_files_belongs_to_the_first():
+def test_object_in_two_files_belongs_to_the_first_by_name():
     objects = Objects()
     update(objects, a=service("tea"))
     changes = update(objects, b=service("tea", 81))
     assert changes.objects == {}
-    assert [str(each) for each in changes.complaints] == [
-        "b.yaml:2: Service default/tea: is already defined at a.yaml:2; that one stays, remove one of the two"
-    ]
-    assert port(update(objects, a=None)) == 81
+    loser = (
+        "b.yaml:2: Service default/tea: is already defined at a.yaml:2;"
+        " that one stays, because its file comes first by name; remove one of the two"
+    )
+    assert [str(each) for each in changes.complaints] == [loser]
+    changes = update(objects, a=None)
+    assert port(changes) == 81
+    assert (changes.complaints, objects.complaints) == ([], [])
     changes = update(objects, a=service("tea", 82))
-    assert changes.objects == {}
-    assert "is already defined at b.yaml:2" in str(changes.complaints[0])
+    assert port(changes) == 82
+    assert list(map(str, changes.complaints)) == list(map(str, objects.complaints)) == [loser]
+
+
+@given(st.permutations("abc"))
+def test_order_in_which_files_appear_does_not_matter(order):
+    objects = Objects()
+    for number, name in enumerate(order):
+        changes = update(objects, **{name: service("tea", 80 + "abc".index(name))})
+        assert len(objects.complaints) == number
+        if TEA in changes.objects:
+            served = port(changes)
+    assert served == 80
+    assert {complaint.file for complaint in objects.complaints} == {"b.yaml", "c.yaml"}
+
+
+def test_complaints_last_until_the_file_is_corrected_or_deleted():
+    objects = Objects()
+    update(objects, a=service("tea", "x"), b="{", c=service("coffee"))
+    assert [complaint.file for complaint in objects.complaints] == ["a.yaml", "b.yaml"]
+    update(objects, c=service("coffee", 81))
+    assert [complaint.file for complaint in objects.complaints] == ["a.yaml", "b.yaml"]
+    update(objects, a=service("tea"), b=None)
+    assert objects.complaints == []
+
+
+def gateway(class_name: str) -> str:
+    return (
+        "---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: cafe}\n"
+        f"spec: {{gatewayClassName: {class_name}, listeners: [{{name: http, port: 80, protocol: HTTP}}]}}\n"
+    )
+
+
+def gateway_class(name: str, controller: str = "varnish-software.com/gateway") -> str:
+    return (
+        f"---\napiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {{name: {name}}}\n"
+        f"spec: {{controllerName: {controller}}}\n"
+    )
+
+
+def test_gateway_of_a_class_that_no_file_defines_is_complained_about():
+    objects = Objects()
+    changes = update(objects, a=gateway("varnsh"))
+    (complaint,) = changes.complaints
+    assert str(complaint).startswith("a.yaml:2: Gateway default/cafe: spec.gatewayClassName: no file defines")
+    assert complaint.message == 'no file defines the GatewayClass "varnsh"; did you mean "varnish"?'
+    assert list(objects.unclassed) == [Key("Gateway", "default", "cafe")]
+    assert update(objects, b=service("tea")).complaints == [], "it is complained about once"
+    update(objects, a=gateway("varnish"))
+    assert objects.complaints == []
+    changes = update(objects, c=gateway_class("varnsh"))
+    assert 'did you mean "varnsh"?' in str(changes.complaints[0]), "a class in the files replaces the assumed one"
+    update(objects, c=gateway_class("varnish", "example.com/other"))
+    assert objects.complaints == [], "it belongs to another controller"
 
 
 def test_renamed_file_is_not_a_duplicate():
