@@ -212,6 +212,15 @@ async def test_health_page_lists_serving_gateways(run, conf):
     await vgw_run.wait_for_programmed()
     reported = (await ask(health, HOST, "/ready")).json
     assert reported["gateways"]["default/cafe"]["upToDate"]
+    assert 'vgw_ready{gateway="default/cafe"} 1' in (await ask(health, HOST, "/metrics")).body.decode()
+    (conf / "broken.yaml").write_text("spec: [\n")
+    await vgw_run.wait_for_message(f"{conf}/broken.yaml:1: ")
+    metrics = (await ask(health, HOST, "/metrics")).body.decode()
+    assert 'vgw_reload_failures_total{gateway=""} 1' in metrics
+    assert 'vgw_up_to_date{gateway=""} 0' in metrics
+    reported = (await ask(health, HOST, "/ready")).json
+    assert (reported["ready"], reported["upToDate"]) == (True, False)
+    assert reported["problems"][0].startswith(f"{conf}/broken.yaml:1: ")
     (conf / "gateway.yaml").unlink()
     await status_is(health, "/ready", 503, "without a Gateway nothing serves")
 

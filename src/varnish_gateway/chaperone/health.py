@@ -9,21 +9,16 @@
 """
 
 from ipaddress import ip_address
-from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from varnish_gateway import errors
 from varnish_gateway.chaperone.feeds.source import Source, with_source
 from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.dataplane import DataPlane
-from varnish_gateway.dataplane.ghost.loopback import get
-from varnish_gateway.dataplane.jsontext import read_json
-from varnish_gateway.dataplane.metrics import EventCounters, page
-from varnish_gateway.runtime.webserver import WebServer, alive, json_page
-
-COUNTERS_SECONDS = 2.0
+from varnish_gateway.dataplane.metrics import EventCounters
+from varnish_gateway.dataplane.scrape import scrape
+from varnish_gateway.runtime.webserver import WebServer, alive, json_page, text_page
 
 
 def health_server(data_plane: DataPlane, source: Source | None = None) -> WebServer:
@@ -49,10 +44,9 @@ class _Pages:
         return json_page(msgspec.json.encode(served), is_ready=served.ready)
 
     async def metrics(self, _: web.Request) -> web.Response:
-        text = page(self._counters, self._served(), await self._ghost_counters())
-        more = await self._data_plane.terminator.metrics()
-        more += () if self._source is None else self._source.metrics()
-        return web.Response(text=text + "".join(f"{line}\n" for line in more), content_type="text/plain")
+        lines = await scrape(self._data_plane, self._counters, self._served())
+        lines += () if self._source is None else self._source.metrics()
+        return text_page(lines)
 
     async def drain(self, request: web.Request) -> web.Response:
         if not _is_from_here(request):  # a client that reaches the pod must not take it out of service
@@ -63,19 +57,6 @@ class _Pages:
     def _served(self) -> ServingState:
         served = self._data_plane.served
         return served if self._source is None else with_source(served, self._source.state)
-
-    async def _ghost_counters(self) -> dict[str, Any] | None:
-        """Return ghost's counters, None where there are none (no worker, a VCL without ghost)."""
-        if not self._data_plane.served.ready:
-            return None
-        port = self._data_plane.supervisor.reload_port
-        try:
-            status, _, body = await get(port, "/.varnish-ghost/counters", COUNTERS_SECONDS)
-            if status != 200:
-                return None
-            return read_json(body, dict[str, Any], "counters")
-        except (OSError, errors.BadDocument):
-            return None
 
 
 def _is_from_here(request: web.Request) -> bool:

@@ -39,7 +39,10 @@ def add_to(commands: "Commands[argparse.ArgumentParser]") -> None:
         help="working directory of varnishd, for one instance only (default: a temporary directory)",
     )
     command.add_argument(
-        "--health-addr", type=address, metavar="HOST:PORT", help="serve /health and /ready there (default: off)"
+        "--health-addr",
+        type=address,
+        metavar="HOST:PORT",
+        help="serve /health, /ready and /metrics (default: off)",
     )
     add_log_format(command, "text")
     add_log_level(command)

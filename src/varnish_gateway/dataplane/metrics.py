@@ -13,9 +13,10 @@ from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.tls import metrics as tls_metrics
 from varnish_gateway.runtime.prometheus import family, sample
 
+RELOAD_FAILURES = ("vgw_reload_failures_total", "Configurations that ghost rejected, or files with an error.")
 _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
     events.Reloaded: ("vgw_reloads_total", "Configurations that ghost took."),
-    events.ReloadFailed: ("vgw_reload_failures_total", "Configurations that ghost rejected."),
+    events.ReloadFailed: RELOAD_FAILURES,
     events.VclLoaded: ("vgw_vcl_loads_total", "VCLs that came into use."),
     events.VclFailed: ("vgw_vcl_failures_total", "VCLs that varnishd rejected."),
     events.ChildDied: ("vgw_worker_deaths_total", "Workers of varnishd that died."),
@@ -45,12 +46,14 @@ def page(counters: EventCounters, served: ServingState, ghost: Mapping[str, Any]
     """Return the whole page; ``ghost`` is None while its counters can't be read."""
     lines = [*counters.lines()]
     lines += family("vgw_ready", "gauge", "1 while traffic is served.", [({}, int(served.ready))])
-    lines += family(
-        "vgw_up_to_date", "gauge", "1 while the newest configuration serves.", [({}, int(served.up_to_date))]
-    )
+    lines += up_to_date(is_so=served.up_to_date)
     if ghost is not None:
         lines += route_lines(ghost)
     return "\n".join(lines) + "\n"
+
+
+def up_to_date(*, is_so: bool) -> Iterator[str]:
+    return family("vgw_up_to_date", "gauge", "1 while the newest configuration serves.", [({}, int(is_so))])
 
 
 def route_lines(ghost: Mapping[str, Any]) -> Iterator[str]:

@@ -21,5 +21,33 @@ def sample(name: str, labels: Mapping[str, str], value: float) -> str:
     return f"{name}{{{inner}}} {value}" if inner else f"{name} {value}"
 
 
+def labelled(label: str, pages: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Join pages into one: samples get a label with the name of their page, and each metric comes once."""
+    heads: dict[str, list[str]] = {}
+    samples: dict[str, list[str]] = {}
+    for name, lines in pages.items():
+        metric = ""
+        for line in lines:
+            if line.startswith("# HELP "):
+                metric = line.split(" ", 3)[2]
+                heads.setdefault(metric, [])
+            if line.startswith("#"):
+                heads[metric] += [] if line in heads[metric] else [line]
+            else:
+                samples.setdefault(metric, []).append(_with_label(line, label, name))
+    for metric, head in heads.items():
+        yield from head
+        yield from samples.get(metric, ())
+
+
+def _with_label(line: str, label: str, value: str) -> str:
+    """Return a sample with one more label, before the others."""
+    head, brace, rest = line.partition("{")
+    if brace:
+        return f'{head}{{{label}="{_escape(value)}",{rest}'
+    head, _, number = line.partition(" ")
+    return f'{head}{{{label}="{_escape(value)}"}} {number}'
+
+
 def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

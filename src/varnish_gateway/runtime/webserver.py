@@ -4,7 +4,7 @@ In:   pages by method and path, such as "GET /ready", which also answers HEAD; "
 Out:  responses, from ``start`` until ``stop``.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from aiohttp import web
 
@@ -50,3 +50,8 @@ async def alive(_: web.Request) -> web.Response:
 def json_page(body: bytes, *, is_ready: bool) -> web.Response:
     """Return a JSON document, with status 503 if not ready."""
     return web.Response(status=200 if is_ready else 503, body=body, content_type="application/json")
+
+
+def text_page(lines: Iterable[str]) -> web.Response:
+    """Return lines of text, such as metrics."""
+    return web.Response(text="".join(f"{line}\n" for line in lines), content_type="text/plain")

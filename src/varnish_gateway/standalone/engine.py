@@ -57,12 +57,19 @@ class Engine:
         self._watcher: Watcher | None = None
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.planes: dict[Key, Plane] = {}
+        self.rejections = 0
+        """How many times a file was read and something in it was rejected."""
 
     @property
     def problems(self) -> list[str]:
         """What the user has to correct, for all to be served as the files say."""
         complaints = map(str, self._files.objects.complaints)
         return [*complaints, *(line for _, line in sorted(self._faults.items()))]
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether the newest files are in force, each of them as a whole."""
+        return not self._files.objects.complaints
 
     async def serve(self) -> None:
         """Apply changes of the files until cancelled."""
@@ -108,6 +115,7 @@ class Engine:
     def update(self, paths: Iterable[str], *, again: bool = False) -> None:
         """Read changed files, translate them and update the data planes."""
         changes = self._files.update(paths, again=again)
+        self.rejections += len({complaint.file for complaint in changes.complaints})
         for complaint in changes.complaints:
             log.error("%s", complaint)
         for complaint in changes.ignored:

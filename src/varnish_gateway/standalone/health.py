@@ -3,16 +3,20 @@
 /health   200 while the process lives
 /ready    200 while every Gateway serves, 503 otherwise; the answer names what each one serves, and the problems
           that keep the newest files from serving as a whole
+/metrics  Prometheus' text format: those of a gateway pod with the label ``gateway``, which is "" for the files
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 from aiohttp import web
 
 from varnish_gateway.api import Key
-from varnish_gateway.runtime.webserver import WebServer, alive, json_page
+from varnish_gateway.dataplane.metrics import RELOAD_FAILURES, up_to_date
+from varnish_gateway.runtime.prometheus import family, labelled
+from varnish_gateway.runtime.webserver import WebServer, alive, json_page, text_page
 from varnish_gateway.standalone.plane import Plane
 
 SHOWN = 20
@@ -28,16 +32,42 @@ class Serving(Protocol):
     @property
     def problems(self) -> Sequence[str]: ...
 
+    @property
+    def is_up_to_date(self) -> bool: ...
+
+    rejections: int
+
 
 def health_server(serving: Serving) -> WebServer:
     async def ready(_: web.Request) -> web.Response:
         planes = serving.planes
-        served = {f"{key.namespace}/{key.name}": plane.served for key, plane in planes.items()}
+        served = {_name(key): plane.served for key, plane in planes.items()}
         is_ready = bool(served) and all(plane.is_ready for plane in planes.values())
-        page = {"ready": is_ready, "gateways": served, "problems": _shown(serving.problems)}
+        page = {
+            "ready": is_ready,
+            "upToDate": serving.is_up_to_date,
+            "gateways": served,
+            "problems": _shown(serving.problems),
+        }
         return json_page(msgspec.json.encode(page), is_ready=is_ready)
 
-    return WebServer({"GET /health": alive, "GET /ready": ready}, "--health-addr")
+    async def metrics(_: web.Request) -> web.Response:
+        planes = dict(serving.planes)
+        pages = await asyncio.gather(*(plane.metrics() for plane in planes.values()))
+        by_name = {"": list(_of_files(serving)), **dict(zip(map(_name, planes), pages, strict=True))}
+        return text_page(labelled("gateway", by_name))
+
+    return WebServer({"GET /health": alive, "GET /ready": ready, "GET /metrics": metrics}, "--health-addr")
+
+
+def _name(key: Key) -> str:
+    return f"{key.namespace}/{key.name}"
+
+
+def _of_files(serving: Serving) -> Iterator[str]:
+    """Yield what machines have to know about files: a rejected one belongs to no Gateway."""
+    yield from family(RELOAD_FAILURES[0], "counter", RELOAD_FAILURES[1], [({}, serving.rejections)])
+    yield from up_to_date(is_so=serving.is_up_to_date)
 
 
 def _shown(problems: Sequence[str]) -> list[str]:

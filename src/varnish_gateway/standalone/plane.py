@@ -18,6 +18,8 @@ from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.assemble import assemble
 from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.dataplane.metrics import EventCounters, page
+from varnish_gateway.dataplane.scrape import scrape
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.ir import GatewayDelta
 from varnish_gateway.runtime.backoff import Backoff
@@ -27,6 +29,17 @@ from varnish_gateway.standalone.desired import DesiredPlane
 DRAIN_SECONDS = 5.0
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 2.0
+
+_STOPPED = ServingState(
+    ready=False,
+    reason="varnishd does not run",
+    configuration=None,
+    vcl=None,
+    generation=None,
+    sockets=(),
+    up_to_date=False,
+    problems=(),
+)
 
 Report = Callable[[Key, bool, str], None]
 """Called with the Gateway, whether its desired state serves, and the reason if not."""
@@ -45,6 +58,7 @@ class Plane:
         self._data_plane: DataPlane | None = None
         self._stopping: DataPlane | None = None
         self._is_closing = False
+        self._counters = EventCounters()  # those of a former data plane stay
         self._backoff = Backoff(FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS)
         self.task = asyncio.create_task(self._run(after))
 
@@ -57,6 +71,12 @@ class Plane:
     def served(self) -> ServingState | None:
         """What serves at this moment; None while no varnishd runs."""
         return self._data_plane.served if self._data_plane is not None else None
+
+    async def metrics(self) -> list[str]:
+        """Return lines for /metrics."""
+        if self._data_plane is None:
+            return page(self._counters, _STOPPED, None).splitlines()
+        return await scrape(self._data_plane, self._counters, self._data_plane.served)
 
     def update(
         self, delta: GatewayDelta | None, slices: Mapping[Key, EndpointSlice | None], *, is_whole: bool = False
@@ -128,6 +148,7 @@ class Plane:
         )
         data_plane = assemble(settings)
         data_plane.bus.subscribe(self._on_event)
+        data_plane.bus.subscribe(self._counters)
         try:
             await data_plane.start()
         except BaseException:

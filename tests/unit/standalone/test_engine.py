@@ -102,6 +102,23 @@ async def test_each_gateway_has_a_plane(engine, conf):
     assert engine.planes[OTHER].closed
 
 
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [("a: [\n", ":1: "), (route("a").replace("rules", "rulez"), ":4: HTTPRoute default/a")],
+    ids=["syntax", "schema"],
+)
+async def test_rejected_file_is_a_problem_with_its_line_until_it_is_corrected(engine, conf, text, where):
+    write(engine, conf, gateway=gateway("cafe", 8080), route=route("a"))
+    assert (engine.is_up_to_date, engine.rejections) == (True, 0)
+    write(engine, conf, route=text)
+    write(engine, conf, other=gateway("other", 8081))
+    assert (engine.is_up_to_date, engine.rejections) == (False, 1)
+    (problem,) = engine.problems
+    assert problem.startswith(f"{conf}/route.yaml{where}")
+    write(engine, conf, route=route("a"))
+    assert (engine.is_up_to_date, engine.problems) == (True, [])
+
+
 async def test_typo_in_the_class_freezes_the_gateway_until_it_is_corrected(engine, conf, caplog):
     write(engine, conf, gateway=gateway("cafe", 8080), route=route("a"), more=route("b"))
     plane = engine.planes[CAFE]

@@ -6,7 +6,9 @@ import aiohttp
 import pytest
 
 from varnish_gateway.api import Key
+from varnish_gateway.dataplane.metrics import up_to_date
 from varnish_gateway.runtime.environment import Address
+from varnish_gateway.runtime.prometheus import family
 from varnish_gateway.standalone.health import SHOWN, health_server
 
 CAFE = Key("Gateway", "default", "cafe")
@@ -14,7 +16,7 @@ CAFE = Key("Gateway", "default", "cafe")
 
 @pytest.fixture
 async def ask():
-    serving = SimpleNamespace(planes={}, problems=[])
+    serving = SimpleNamespace(planes={}, problems=[], is_up_to_date=True, rejections=0)
     server = health_server(serving)
     await server.start(Address("127.0.0.1", 0))
 
@@ -22,7 +24,7 @@ async def ask():
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{server.port}{path}") as response:
             return response.status, await response.json() if path == "/ready" else await response.text()
 
-    get.planes, get.problems = serving.planes, serving.problems
+    get.planes, get.problems, get.serving = serving.planes, serving.problems, serving
     yield get
     await server.stop()
 
@@ -32,10 +34,10 @@ async def test_health_answers_while_the_process_lives(ask):
 
 
 async def test_ready_needs_every_gateway_to_serve(ask):
-    assert await ask("/ready") == (503, {"ready": False, "gateways": {}, "problems": []})
+    assert await ask("/ready") == (503, {"ready": False, "upToDate": True, "gateways": {}, "problems": []})
     ask.planes[CAFE] = SimpleNamespace(is_ready=True, served={"configuration": "x"})
     gateways = {"default/cafe": {"configuration": "x"}}
-    assert await ask("/ready") == (200, {"ready": True, "gateways": gateways, "problems": []})
+    assert await ask("/ready") == (200, {"ready": True, "upToDate": True, "gateways": gateways, "problems": []})
     ask.planes[CAFE._replace(name="other")] = SimpleNamespace(is_ready=False, served=None)
     assert (await ask("/ready"))[0] == 503
 
@@ -46,3 +48,31 @@ async def test_ready_lists_problems_and_counts_those_beyond_a_few(ask):
     status, page = await ask("/ready")
     assert status == 200
     assert page["problems"] == [*(f"problem {number}" for number in range(SHOWN)), "and 2 more"]
+
+
+class MeasuredPlane(SimpleNamespace):
+    is_ready, served = True, None
+
+    async def metrics(self) -> list[str]:
+        return [*up_to_date(is_so=True), *family("vgw_route_hits_total", "counter", "Hits.", [({"route": "a"}, 2)])]
+
+
+async def test_metrics_have_the_label_gateway_and_count_rejected_files(ask):
+    ask.planes[CAFE], ask.planes[CAFE._replace(name="other")] = MeasuredPlane(), MeasuredPlane()
+    ask.serving.rejections, ask.serving.is_up_to_date = 3, False
+    status, text = await ask("/metrics")
+    assert status == 200
+    assert text.splitlines() == [
+        "# HELP vgw_reload_failures_total Configurations that ghost rejected, or files with an error.",
+        "# TYPE vgw_reload_failures_total counter",
+        'vgw_reload_failures_total{gateway=""} 3',
+        "# HELP vgw_up_to_date 1 while the newest configuration serves.",
+        "# TYPE vgw_up_to_date gauge",
+        'vgw_up_to_date{gateway=""} 0',
+        'vgw_up_to_date{gateway="default/cafe"} 1',
+        'vgw_up_to_date{gateway="default/other"} 1',
+        "# HELP vgw_route_hits_total Hits.",
+        "# TYPE vgw_route_hits_total counter",
+        'vgw_route_hits_total{gateway="default/cafe",route="a"} 2',
+        'vgw_route_hits_total{gateway="default/other",route="a"} 2',
+    ]

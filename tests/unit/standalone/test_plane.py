@@ -130,6 +130,25 @@ async def test_sockets_and_tls_are_applied_only_when_they_change(plane):
     assert (changes()[5].tls, changes()[5].sockets is not None) == (tls, True), "a new data plane gets everything"
 
 
+async def test_stopped_plane_has_metrics_that_say_so(plane):
+    lines = await plane.metrics()
+    assert {"vgw_ready 0", "vgw_up_to_date 0", "vgw_worker_deaths_total 0"} <= set(lines)
+
+
+async def test_counters_outlive_a_data_plane(plane, monkeypatch):
+    async def lines(_data_plane, counters, _served):
+        return [*counters.lines()]
+
+    monkeypatch.setattr(module, "scrape", lines)
+    plane.update(first(), {})
+    await until_async(changes)
+    plane._data_plane.bus.publish(events.ChildDied(reason="a signal", panic=None))
+    assert "vgw_worker_deaths_total 1" in await plane.metrics()
+    plane.update(GatewayDelta(placed=()), {})
+    await until_async(lambda: Recorder.log[-1] == "stop")
+    assert "vgw_worker_deaths_total 1" in await plane.metrics()
+
+
 async def test_problems_are_reported(plane):
     Recorder.outcome = Outcome((errors.VclRejected("no such function"),))
     plane.update(first(user_vcl=UserVcl("x", "nonsense")), {})
