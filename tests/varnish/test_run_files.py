@@ -1,6 +1,8 @@
 """``vgw run`` from outside: files in, traffic out."""
 
 import contextlib
+import os
+import re
 import signal
 import socket
 import subprocess
@@ -198,9 +200,29 @@ async def test_port_occupied_by_another_process_is_retried(run, cafe):
         occupant.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         occupant.bind(("0.0.0.0", cafe))
         occupant.listen()
-        vgw_run = await run()
-        await vgw_run.wait_for_message("Gateway default/cafe: not Programmed")
+        health = free_port()
+        vgw_run = await run("--health-addr", f"127.0.0.1:{health}")
+        reason = f"socket http-{cafe} on :{cafe}: Address already in use by process {os.getpid()} ("
+        await vgw_run.wait_for_message(reason)
+        ready = await ask(health, HOST, "/ready")
+        assert ready.status == 503
+        assert reason in ready.json["problems"][0]
+        await attempts(health, 4)
+        (line,) = [record["message"] for record in vgw_run.log if record["level"] in ("warning", "error")]
+        assert line.startswith("Gateway default/cafe: not Programmed")
+        assert not any("stopped" in record["message"] for record in vgw_run.log)
     await serves(cafe, "tea", "the port, once it is free")
+
+
+async def attempts(health: int, count: int) -> None:
+    """Wait until so many attempts to start have failed."""
+
+    async def failed() -> bool:
+        metrics = (await ask(health, HOST, "/metrics")).body.decode()
+        (number,) = re.findall(r'^vgw_faults_total\{gateway="default/cafe"\} (\d+)$', metrics, re.MULTILINE)
+        return int(number) >= count
+
+    await until_async(failed, f"{count} attempts")
 
 
 @pytest.mark.usefixtures("cafe")

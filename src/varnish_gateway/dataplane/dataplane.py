@@ -107,7 +107,8 @@ class DataPlane:
             await self.terminator.stop()
             await self.supervisor.close()
             await self.admin.close()
-            self.bus.publish(events.Stopped())
+            if self.is_running:
+                self.bus.publish(events.Stopped())
 
     async def stop_passes(self) -> None:
         """Stop the task that works in passes; cancel every ``apply`` that waits for it."""

@@ -46,11 +46,15 @@ class VarnishdExited(Event, frozen=True):
 
 
 class Fault(Event, frozen=True):
-    """A process, a port or a connection failed; the next attempt follows."""
+    """A process, a port or a connection failed; the next attempt follows. A repeated one was logged before."""
 
     reason: str
     retry_seconds: float
-    level = logging.ERROR
+    is_repeated: bool = False
+
+    @property
+    def level(self) -> int:  # type: ignore[override]
+        return logging.DEBUG if self.is_repeated else logging.ERROR
 
     @property
     def sentence(self) -> str:

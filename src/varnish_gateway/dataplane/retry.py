@@ -1,7 +1,7 @@
 """Retry after faults: a process that died, a port that is taken, a connection that broke.
 
 In:   faults, and ``reset`` once everything works.
-Out:  a call of ``wake`` after a growing delay; the bus publishes each fault.
+Out:  a call of ``wake`` after a growing delay; the bus publishes each fault, and logs a repeated one once.
 """
 
 import asyncio
@@ -46,13 +46,18 @@ class FaultRetry:
     ) -> None:
         self._bus = bus
         self._timer = RetryTimer(wake, first, last)
+        self._reason: str | None = None
 
     def later(self, fault: Exception) -> None:
         """Publish a fault; wake after a delay twice as long as the last one."""
-        self._bus.publish(Fault(reason=str(fault), retry_seconds=self._timer.schedule()))
+        reason, before = str(fault), self._reason
+        self._reason = reason
+        delay = self._timer.schedule()
+        self._bus.publish(Fault(reason=reason, retry_seconds=delay, is_repeated=reason == before))
 
     def reset(self) -> None:
         """Start over with the first delay: an attempt succeeded."""
+        self._reason = None
         self._timer.reset()
 
     def cancel(self) -> None:

@@ -127,7 +127,9 @@ class Plane:
         except (errors.GatewayError, OSError) as error:
             self._report(self.key, False, f"{error}; it is tried again")
             await self._stop()
-            asyncio.get_running_loop().call_later(self._backoff.next(), self._wake.set)
+            delay = self._backoff.next()
+            self._counters(events.Fault(reason=str(error), retry_seconds=delay))
+            asyncio.get_running_loop().call_later(delay, self._wake.set)
 
     async def _apply(self) -> None:
         """Apply the desired state."""

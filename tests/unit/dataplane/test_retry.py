@@ -28,3 +28,15 @@ async def test_several_faults_wake_once():
     async with asyncio.timeout(5):
         await woken.wait()
     assert wakes == [1]
+
+
+async def test_repeated_fault_is_logged_once_and_counted_each_time(caplog):
+    bus = events.Bus()
+    again = FaultRetry(bus, lambda: None)
+    for reason in ("taken", "taken", "killed", "killed"):
+        again.later(OSError(reason))
+    again.reset()
+    again.later(OSError("killed"))
+    again.cancel()
+    assert [record.getMessage().split(";")[0] for record in caplog.records] == ["taken", "killed", "killed"]
+    assert len(delays(bus)) == 5

@@ -1,7 +1,8 @@
 """Which ports can be bound now.
 
 In:   Sockets that a program is about to open.
-Out:  the first one that is taken, and why. The check runs before a running program is stopped for it.
+Out:  the first one that is taken, and why, or by which process. The check runs before a running program
+      is stopped for it.
 """
 
 import errno
@@ -9,19 +10,33 @@ import socket as networking
 from collections.abc import Iterable, Iterator
 
 from varnish_gateway import errors
+from varnish_gateway.dataplane.process.holders import holder
 from varnish_gateway.dataplane.process.sockets import Socket
 
 
 def first_taken(sockets: Iterable[Socket]) -> errors.ChildExited | None:
     """Return why a port can't be bound, None if all of them can."""
     for socket, fault in _unbindable(sockets):
-        return errors.ChildExited(f"socket {socket.name} on {socket.address}: {fault.strerror}")
+        return _explained(socket, fault)
+    return None
+
+
+def first_in_use(sockets: Iterable[Socket]) -> errors.ChildExited | None:
+    """Return why a port can't be bound by any program. What we may not bind, varnishd may be allowed to."""
+    for socket, fault in _unbindable(sockets):
+        if fault.errno == errno.EADDRINUSE:
+            return _explained(socket, fault)
     return None
 
 
 def in_use(sockets: Iterable[Socket]) -> bool:
     """Whether another process listens on one of the sockets."""
     return any(fault.errno == errno.EADDRINUSE for _, fault in _unbindable(sockets))
+
+
+def _explained(socket: Socket, fault: OSError) -> errors.ChildExited:
+    by = holder(socket.port) if fault.errno == errno.EADDRINUSE else ""
+    return errors.ChildExited(f"socket {socket.name} on {socket.address}: {fault.strerror}{by}")
 
 
 def _unbindable(sockets: Iterable[Socket]) -> Iterator[tuple[Socket, OSError]]:

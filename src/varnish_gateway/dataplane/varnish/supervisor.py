@@ -268,7 +268,7 @@ class Supervisor:
         self.child_running = False
         self._died_at = None
         argv = arguments(self._settings, self._layout, command, self._admin.port)
-        self._varnishd = await launch(argv, self._layout, self._admin, self._on_child_gone)
+        self._varnishd = await launch(argv, command.sockets, self._layout, self._admin, self._on_child_gone)
         self._watch = asyncio.create_task(self._watch_manager(self._varnishd))
         self._command = command
         self.launches += 1

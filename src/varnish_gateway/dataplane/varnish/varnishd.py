@@ -11,13 +11,14 @@ import logging
 import os
 import re
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from varnish_gateway import errors
 from varnish_gateway.dataplane.process.child import LINE_LIMIT, Child, killed, lifeline_to, stop_leftover
 from varnish_gateway.dataplane.process.lifeline import Lifeline
+from varnish_gateway.dataplane.process.ports import first_in_use
 from varnish_gateway.dataplane.process.sockets import Socket
 from varnish_gateway.dataplane.process.workdir import Layout
 from varnish_gateway.dataplane.settings import Settings
@@ -129,12 +130,18 @@ class Varnishd(Child):
 
 async def launch(
     argv: Sequence[str],
+    sockets: Iterable[Socket],
     layout: Layout,
     admin: Admin,
     child_gone: Callable[[str], None],
 ) -> Varnishd:
-    """Start varnishd and return when it has connected to the admin; raise ChildExited if it exits before."""
+    """Start varnishd and return when it has connected to the admin.
+
+    Raise ChildExited if it exits before, or without a start if another process has one of its ports.
+    """
     await stop_leftover("varnishd", layout.varnish_dir / "_.pid", str(layout.varnish_dir))
+    if (taken := first_in_use(sockets)) is not None:
+        raise taken
     admin.forget()
     environment = {**os.environ, "GHOST_CONFIG_PATH": str(layout.ghost_config_path)}
     try:
