@@ -130,24 +130,37 @@ class Operator:
             workers=self.workers,
             leadership=dependencies.leadership,
         )
-        self.is_synced = False
+        self._synced = asyncio.Event()
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything was read and translated once."""
+        return self._synced.is_set()
 
     async def run(self) -> None:
         """Run until cancelled."""
         servers = [
             (health.metrics_server(lambda: page(self._metric_sources)), self._settings.metrics),
-            (health.health_server(self._readiness), self._settings.health),
+            (health.health_server(self.readiness), self._settings.health),
         ]
         try:
             for server, address in servers:
                 await server.start(address)
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._leadership.run())
+                group.create_task(self._campaign())
                 group.create_task(self._recorder.run())
                 group.create_task(self.control())
         finally:
             for server, _ in servers:
                 await server.stop()
+
+    async def _campaign(self) -> None:
+        """Take part in the election once everything was read.
+
+        An operator that can't read the cluster would hold the Lease, and one that could lead would wait for it.
+        """
+        await self._synced.wait()
+        await self._leadership.run()
 
     async def control(self) -> NoReturn:
         """Watch, plan and, while leading, write; without servers, election and Events."""
@@ -155,7 +168,7 @@ class Operator:
             group.create_task(self._watches.run())
             await self._watches.synced()
             await self._reconcile(group)
-            self.is_synced = True
+            self._synced.set()
             log.info("everything is read: this operator manages %d Gateways", len(self._reconciler.gateways))
             gc.collect()
             gc.freeze()  # objects read at the start stay; the collector need not visit them again
@@ -183,7 +196,8 @@ class Operator:
     def _translated(self, batch: Batch) -> Step:
         return Step(batch, self._reconciler.translate(batch.inputs))
 
-    def _readiness(self) -> tuple[int, str]:
+    def readiness(self) -> tuple[int, str]:
+        """Return the status and the text of /readyz."""
         if not self.is_synced:
             return 503, "not everything was read yet\n" + "".join(f"{why}\n" for why in self._watches.problems)
         if problems := self._watches.problems:

@@ -25,6 +25,9 @@ from varnish_gateway.operator.observe.pods import decode_pod
 from varnish_gateway.operator.observe.references import Referenced, ReferencedObjects
 from varnish_gateway.operator.observe.state import Batch, ObservedState
 
+MOST_PROBLEMS = 5
+"""So many references that can't be read are named, the others are counted."""
+
 
 class Watches:
     def __init__(self, client: Client, observed: ObservedState) -> None:
@@ -62,7 +65,10 @@ class Watches:
     @property
     def problems(self) -> list[str]:
         """What can't be watched at the moment. A kind that is not installed isn't a problem."""
-        return [one.problem for one in self._reflectors if one.problem and not one.absent]
+        kinds = [one.problem for one in self._reflectors if one.problem and not one.absent]
+        references = list(self._references.problems)
+        more = len(references) - MOST_PROBLEMS
+        return [*kinds, *references[:MOST_PROBLEMS], *([f"and {more} more references"] if more > 0 else ())]
 
     @property
     def absent(self) -> list[str]:

@@ -5,19 +5,24 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
-from varnish_gateway import api
+from support.waiting import until_async
+from varnish_gateway import api, errors
 from varnish_gateway.api import Key
 from varnish_gateway.kube.metrics import Metrics
-from varnish_gateway.operator.observe import references
+from varnish_gateway.operator.observe import polling, references
 from varnish_gateway.operator.observe.references import ReferencedObjects
 
 CA, OTHER = (Key("ConfigMap", "shop", name) for name in ("ca", "other"))
 
 
 class StubClient:
-    """An API server with no ConfigMap; ``paths`` are the requests. While ``hangs`` it answers nothing."""
+    """An API server whose lists are empty; ``paths`` are the requests. While ``hangs`` it answers no list.
+
+    A single ConfigMap is read from ``stored``, unless there is a ``refusal``.
+    """
 
     def __init__(self) -> None:
         self.metrics = Metrics()
@@ -25,12 +30,23 @@ class StubClient:
         self.stops_late = asyncio.Event()
         self.paths: list[str] = []
         self.stopping = asyncio.Event()
+        self.stored: dict[str, str] = {}
+        self.refusal: errors.ApiError | None = None
 
     async def read(self, path: str, **_: object) -> bytes:
         self.paths.append(path)
         if self.hangs:
             await asyncio.Event().wait()
         return b'{"kind": "ConfigMapList", "metadata": {"resourceVersion": "1"}, "items": []}'
+
+    async def get(self, _: object, name: str, *, namespace: str) -> bytes:
+        self.paths.append(f"{namespace}/{name}")
+        if self.refusal is not None:
+            raise self.refusal
+        if name not in self.stored:
+            raise errors.NotFound(f"{name} not found")
+        metadata = {"name": name, "namespace": namespace}
+        return msgspec.json.encode({"metadata": metadata, "data": {"ca.crt": self.stored[name]}})
 
     async def lines(self, _: str, **__: object) -> AsyncIterator[list[bytes]]:
         try:
@@ -107,3 +123,54 @@ async def test_cancellation_passes_through_a_watch_that_stops_late(client):
         with contextlib.suppress(asyncio.CancelledError):
             await stopping
         assert stopping.cancelled()
+
+
+MANY = [Key("ConfigMap", "shop", f"ca-{number:04}") for number in range(1000)]
+LAST = MANY[-1]
+
+
+async def test_tenant_with_a_thousand_references_costs_few_watches(client):
+    async with following(client) as followed:
+        assert await followed.follow(*MANY)
+        watches = [path for path in client.paths if "fieldSelector" in path]
+        assert len(watches) == references.WATCHES_PER_NAMESPACE
+        await until_async(lambda: len(client.paths) == len(MANY), "each of the others is read once")
+        elsewhere = Key("ConfigMap", "other", "ca")
+        await followed.follow(*MANY, elsewhere)
+        assert [path for path in client.paths if "namespaces/other/" in path], "another tenant has its own watches"
+
+
+async def test_polled_reference_is_delivered_when_it_changes_and_when_it_goes(client, monkeypatch):
+    monkeypatch.setattr(polling, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(references, "WATCHES_PER_NAMESPACE", 0)
+
+    def last() -> str | None:
+        found = followed.delivered[-1][CA] if followed.delivered else None
+        return found.data["ca.crt"] if isinstance(found, api.ConfigMap) else None
+
+    async with following(client) as followed:
+        client.stored["ca"] = "one"
+        await followed.follow(CA)
+        await until_async(lambda: last() == "one", "no content")
+        client.stored["ca"] = "two"
+        await until_async(lambda: last() == "two", "no change")
+        reads = len(client.paths)
+        client.refusal = errors.ApiError("etcd has no leader", status=500)
+        await until_async(lambda: len(client.paths) > reads + 2, "no poll")
+        assert last() == "two", "500 isn't no"
+        client.refusal = None
+        del client.stored["ca"]
+        await until_async(lambda: followed.delivered[-1] == {CA: None}, "no deletion")
+        assert len(followed.delivered) == 3
+
+
+async def test_reference_that_is_dropped_is_polled_no_more(client, monkeypatch):
+    monkeypatch.setattr(polling, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(references, "WATCHES_PER_NAMESPACE", 0)
+    async with following(client) as followed:
+        await followed.follow(CA, OTHER)
+        await until_async(lambda: {"shop/ca", "shop/other"} <= set(client.paths), "no first read")
+        await followed.follow(OTHER)
+        reads = len(client.paths)
+        await until_async(lambda: len(client.paths) > reads + 3, "no poll")
+        assert set(client.paths[reads:]) <= {"shop/other"}
