@@ -72,7 +72,7 @@ class Executor:
         gateway = self._desired.gateways.get(key)
         if gateway is not None:
             reports = await self._chaperones.ask(self._observed.ready_pods(key))
-            result.probe = ProbeReports(gateway, reports)
+            result.probe = ProbeReports(gateway, reports, time.monotonic())
 
     async def _write_status(self, key: Key, result: JobResult) -> None:
         if key not in self._desired.statuses:

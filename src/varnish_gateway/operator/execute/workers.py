@@ -135,12 +135,10 @@ class Workers:
         gateway = self._reconciler.gateway_of(job)
         if gateway is None:
             log.warning("%s of %s was rejected: %s", job.action, job.key, error)
-        elif gateway.namespace != job.key.namespace:  # traffic to other namespaces is not affected
-            log.warning("%s: %s", gateway, error)
-            self._warnings.publish(gateway, _reason(error), f"{job.key}: {error}")
         elif jobs := self._reconciler.set_fault(gateway, job.key, str(error)):
-            log.error("%s: %s", gateway, error)
-            self._warnings.publish(gateway, _reason(error), str(error))
+            is_elsewhere = gateway.namespace != job.key.namespace  # traffic to other namespaces is not affected
+            log.log(logging.WARNING if is_elsewhere else logging.ERROR, "%s: %s: %s", gateway, job.key, error)
+            self._warnings.publish(gateway, _reason(error), f"{job.key}: {error}" if is_elsewhere else str(error))
             self.enqueue(jobs)
 
 

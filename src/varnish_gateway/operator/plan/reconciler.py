@@ -22,8 +22,9 @@ from varnish_gateway.operator.plan.jobs import Job, Jobs
 from varnish_gateway.operator.plan.objects import DesiredObjects
 from varnish_gateway.operator.plan.results import JobResult, ProbeReports
 from varnish_gateway.operator.plan.statuses import DesiredStatuses
+from varnish_gateway.operator.status.documents import is_programmed
 from varnish_gateway.operator.status.readiness import Issues
-from varnish_gateway.operator.status.tracker import ReadinessTracker
+from varnish_gateway.operator.status.tracker import ReadinessTracker, Situation
 from varnish_gateway.translate import Translator
 
 POSTPONED = "an upgrade is pending: pods of the previous version serve until those of other Gateways are replaced"
@@ -264,15 +265,28 @@ class Reconciler:
         gateway = self.gateways.get(key)
         if gateway is not probe.gateway:
             return
-        faults = tuple(dict.fromkeys(self.faults.get(key, {}).values()))
-        service = self._observed.service_of(key)
-        remarks = (POSTPONED,) if key in self._postponed else ()
-        issues = Issues(faults, remarks)
-        outcome = self._tracker.on_reports(key, gateway.expected, probe.reports, service, issues)
+        service, observed = self._observed.service_of(key), self._observed.inputs.get(key)
+        situation = Situation(
+            gateway.expected,
+            probe.reports,
+            service.document if service is not None else None,
+            self._issues(key),
+            was_programmed=observed is not None and is_programmed(observed.status, gateway.gateway.metadata.generation),
+        )
+        outcome = self._tracker.on_reports(key, situation, probe.at)
         if outcome.has_changed:
             jobs.add_all("status", self.statuses.affected_by(key))
         if outcome.next_probe is not None:
             jobs.add("probe", key, delay=outcome.next_probe)
+
+    def _issues(self, gateway: Key) -> Issues:
+        """Return why objects can't be applied. Those in other namespaces concern only the routes to there."""
+        faults = self.faults.get(gateway, {})
+        own = dict.fromkeys(why for key, why in faults.items() if key.namespace == gateway.namespace)
+        others = [f"{key}: {why}" for key, why in sorted(faults.items()) if key.namespace != gateway.namespace]
+        more = [f"and {len(others) - 1} more objects in other namespaces"] if len(others) > 1 else []
+        postponed = [POSTPONED] if gateway in self._postponed else []
+        return Issues(tuple(own), (*others[:1], *more, *postponed))
 
     def set_fault(self, gateway: Key, key: Key, message: str | None) -> Jobs:
         """Note why an object of a Gateway can't be applied, None if it can; return no jobs if that was known."""

@@ -3,20 +3,19 @@
 A result counts whether or not the job succeeded: an executor fills it in as it goes.
 """
 
-from collections.abc import Mapping
-
 from msgspec import Struct, field
 
 from varnish_gateway.api import Key
 from varnish_gateway.operator.plan.gateway import DesiredGateway
-from varnish_gateway.operator.status.readiness import PodReport
+from varnish_gateway.operator.status.readiness import Reports
 
 
 class ProbeReports(Struct, frozen=True):
-    """``gateway`` is the desired state that the probe started from."""
+    """``gateway`` is the desired state that the probe started from, ``at`` the time when it ended."""
 
     gateway: DesiredGateway
-    reports: Mapping[str, PodReport | str]
+    reports: Reports
+    at: float
 
 
 class JobResult(Struct):

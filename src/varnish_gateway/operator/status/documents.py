@@ -61,6 +61,15 @@ def needs_waiting_status(desired: ir.GatewayClassStatus, stored: bytes) -> bool:
     )
 
 
+def is_programmed(stored: bytes, generation: int) -> bool:
+    """Whether a stored status says that a generation is programmed."""
+    conditions = _mapping(stored).get("conditions") or ()
+    return any(
+        one.get("type") == "Programmed" and one.get("status") == "True" and one.get("observedGeneration") == generation
+        for one in conditions
+    )
+
+
 def faults(document: Document) -> list[Document]:
     """Return the conditions that report a fault, of the object, its listeners and its parents."""
     parts = [document, *(document.get("listeners") or ()), *(document.get("parents") or ())]

@@ -13,8 +13,8 @@ from msgspec import Struct
 from varnish_gateway.emit.tls import NO_TLS
 from varnish_gateway.ir import StatusAddress
 
-SHOWN = 3
-"""A message names this many pods and counts the others."""
+TOLERATED = 10
+"""One in so many ready pods may be behind or silent, whatever the reason: a reload, a lost node, a full disk."""
 
 
 class PodReport(Struct, frozen=True, rename="camel"):
@@ -26,6 +26,11 @@ class PodReport(Struct, frozen=True, rename="camel"):
     sockets: tuple[str, ...] = ()
     up_to_date: bool = False
     problems: tuple[str, ...] = ()
+    troubles: tuple[str, ...] = ()
+
+
+Reports = Mapping[str, PodReport | str]
+"""By name of the pod; a text says why there is no report."""
 
 
 class Expected(Struct, frozen=True):
@@ -39,7 +44,7 @@ class Expected(Struct, frozen=True):
 
 
 class Issues(Struct, frozen=True):
-    """Of a Gateway: ``faults`` are objects that could not be applied; ``remarks`` leave it programmed."""
+    """Of a Gateway: ``faults`` are objects that could not be applied. ``remarks`` don't affect whether it serves."""
 
     faults: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -49,7 +54,7 @@ NO_ISSUES = Issues()
 
 
 class Readiness(Struct, frozen=True):
-    """``is_serving``: every ready pod serves what is expected, at the expected addresses."""
+    """``is_serving``: the ready pods serve what is expected, but for a tolerated few, at the expected addresses."""
 
     is_serving: bool
     reason: str
@@ -59,7 +64,7 @@ class Readiness(Struct, frozen=True):
 
 def assess(
     expected: Expected,
-    reports: Mapping[str, PodReport | str],
+    reports: Reports,
     service: Mapping[str, Any] | None,
     issues: Issues = NO_ISSUES,
 ) -> Readiness:
@@ -74,6 +79,19 @@ def assess(
     return Readiness(not reason, reason or "Programmed", message, addresses)
 
 
+def troubles_of(reports: Reports) -> tuple[str, ...]:
+    """Return what keeps pods from following the cluster, as a remark with their number and the first of them."""
+    troubled = {
+        pod: report.troubles[0]
+        for pod, report in sorted(reports.items())
+        if isinstance(report, PodReport) and report.troubles
+    }
+    return tuple(
+        f"{len(troubled)} of {len(reports)} ready pods can't follow the cluster: {pod}: {trouble}"
+        for pod, trouble in list(troubled.items())[:1]
+    )
+
+
 def _addressing(expected: Expected, given: set[str]) -> tuple[str, str] | None:
     """Return what is wrong with the addresses, as a reason and a message."""
     missing = [address for address in expected.addresses if address not in given]
@@ -83,8 +101,8 @@ def _addressing(expected: Expected, given: set[str]) -> tuple[str, str] | None:
     return None if given else ("AddressNotAssigned", "the Service of the Gateway has no address yet")
 
 
-def _serving(expected: Expected, reports: Mapping[str, PodReport | str]) -> tuple[str, str]:
-    """Return what the pods lack, as a reason and a message; empty strings if they serve what is expected."""
+def _serving(expected: Expected, reports: Reports) -> tuple[str, str]:
+    """Return what the pods lack, as a reason and a message; no reason if enough of them serve what is expected."""
     if not expected.sockets:
         return "Pending", "there is no listener to serve"
     if not reports:
@@ -92,8 +110,12 @@ def _serving(expected: Expected, reports: Mapping[str, PodReport | str]) -> tupl
     behind = {pod: why for pod, report in sorted(reports.items()) if (why := _behind(expected, report))}
     if not behind:
         return "", ""
+    pod, why = next(iter(behind.items()))
+    first = f"{len(behind)} of {len(reports)} ready pods do not serve this yet; the first is {pod}: {why}"
+    if len(behind) <= len(reports) // TOLERATED:
+        return "", first
     has_problems = any(isinstance(report, PodReport) and report.problems for report in reports.values())
-    return "Invalid" if has_problems else "Pending", _describe(behind, len(reports))
+    return "Invalid" if has_problems else "Pending", first
 
 
 def service_addresses(service: Mapping[str, Any] | None) -> tuple[StatusAddress, ...]:
@@ -125,9 +147,3 @@ def _behind(expected: Expected, report: PodReport | str) -> str:
         f"generation {expected.generation}": report.generation != expected.generation or not report.up_to_date,
     }
     return next((f"{what} is not served there yet" for what, is_missing in lacks.items() if is_missing), "")
-
-
-def _describe(behind: Mapping[str, str], pods: int) -> str:
-    shown = [f"{pod}: {why}" for pod, why in list(behind.items())[:SHOWN]]
-    more = f"; and {len(behind) - SHOWN} more" if len(behind) > SHOWN else ""
-    return f"{len(behind)} of {pods} ready pods do not serve this yet: {'; '.join(shown)}{more}"

@@ -157,13 +157,26 @@ def test_object_that_became_surplus_while_it_was_written_is_compared_again(core)
 
 
 def test_probe_result_updates_the_status_and_schedules_the_next_probe(core):
-    probe = ProbeReports(core.reconciler.gateways[GATEWAY], {"pod": "no answer"})
+    probe = ProbeReports(core.reconciler.gateways[GATEWAY], {"pod": "no answer"}, 0.0)
     jobs = core.reconciler.on_result(Job("probe", GATEWAY), JobResult(probe=probe))
     assert jobs == {Job("status", GATEWAY): 0.0, Job("probe", GATEWAY): FIRST_SECONDS}
 
 
+def test_object_rejected_in_another_namespace_is_reported_and_is_no_fault_of_the_gateway(core):
+    """Without its RoleBinding, pods find no endpoints there; every other route is served."""
+    binding = Key("RoleBinding", "tea", "shop-gw")
+    core.reconciler.set_fault(GATEWAY, binding, "the policy denies it")
+    probe = ProbeReports(core.reconciler.gateways[GATEWAY], {"pod": "no answer"}, 0.0)
+    core.reconciler.on_result(Job("probe", GATEWAY), JobResult(probe=probe))
+    statuses = core.reconciler.statuses
+    complete = statuses.with_readiness(GATEWAY, statuses.get(GATEWAY))
+    programmed = next(one for one in complete.conditions if one.type == "Programmed")
+    assert programmed.reason != "Invalid"
+    assert f"{binding}: the policy denies it" in programmed.message
+
+
 def test_probe_result_of_a_recreated_gateway_is_ignored(core):
-    probe = ProbeReports(core.reconciler.gateways[GATEWAY], {"pod": "no answer"})
+    probe = ProbeReports(core.reconciler.gateways[GATEWAY], {"pod": "no answer"}, 0.0)
     core.reconcile(deleted=(GATEWAY,))
     core.reconcile(gateway())
     assert not core.reconciler.on_result(Job("probe", GATEWAY), JobResult(probe=probe))

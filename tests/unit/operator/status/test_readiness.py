@@ -35,7 +35,11 @@ def test_gateway_is_serving_when_every_ready_pod_is():
             "Invalid",
             "a: VCL: a semicolon is missing",
         ),
-        ({f"p{n}": "no answer" for n in range(9)}, "Pending", "and 6 more"),
+        (
+            {f"p{n}": "no answer" for n in range(9)},
+            "Pending",
+            "9 of 9 ready pods do not serve this yet; the first is p0: no answer",
+        ),
     ],
 )
 def test_message_names_what_a_pod_lacks(reports, reason, words):
@@ -43,6 +47,23 @@ def test_message_names_what_a_pod_lacks(reports, reason, words):
     assert not readiness.is_serving
     assert readiness.reason == reason
     assert words in readiness.message
+
+
+LATE = PodReport(generation="2", sockets=GOOD.sockets, up_to_date=True)
+
+
+@pytest.mark.parametrize("other", ["no answer within 2 s", LATE], ids=["a lost node", "a reload"])
+def test_one_of_fifty_pods_leaves_the_gateway_programmed_and_is_named(other):
+    reports = {f"p{number:02}": GOOD for number in range(50)} | {"p17": other}
+    readiness = assess(EXPECTED, reports, BALANCED)
+    assert readiness.is_serving
+    assert "1 of 50 ready pods do not serve this yet; the first is p17" in readiness.message
+
+
+@pytest.mark.parametrize(("pods", "behind", "serves"), [(50, 5, True), (50, 6, False), (9, 1, False), (10, 1, True)])
+def test_one_pod_in_ten_is_tolerated(pods, behind, serves):
+    reports = {f"p{number:02}": GOOD if number >= behind else LATE for number in range(pods)}
+    assert assess(EXPECTED, reports, BALANCED).is_serving is serves
 
 
 def test_newest_certificates_have_to_be_served():

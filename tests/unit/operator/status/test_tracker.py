@@ -1,8 +1,7 @@
 """When pods are probed again, and which problems need a second probe."""
 
-from types import SimpleNamespace
-
 import pytest
+from msgspec import structs
 
 from support.builders.desired import desired_gateway
 from varnish_gateway.api import Key
@@ -12,11 +11,14 @@ from varnish_gateway.operator.status.readiness import Issues, PodReport
 from varnish_gateway.operator.status.tracker import (
     CONFIRM_SECONDS,
     FIRST_SECONDS,
+    HOLD_SECONDS,
     LAST_SECONDS,
     SERVING_SECONDS,
     SILENT_SECONDS,
+    STABLE_SECONDS,
     ProbeOutcome,
     ReadinessTracker,
+    Situation,
 )
 
 GATEWAY = Key("Gateway", "shop", "gw")
@@ -35,9 +37,12 @@ def probe(
     reports: dict[str, PodReport | str],
     *faults: str,
     desired: DesiredGateway | None = None,
+    now: float = 0.0,
+    was_programmed: bool = False,
 ) -> ProbeOutcome:
-    service = SimpleNamespace(document=SERVICE)
-    return tracker.on_reports(GATEWAY, (desired or desired_gateway()).expected, reports, service, Issues(faults))
+    expected = (desired or desired_gateway()).expected
+    situation = Situation(expected, reports, SERVICE, Issues(faults), was_programmed=was_programmed)
+    return tracker.on_reports(GATEWAY, situation, now)
 
 
 def good(of: DesiredGateway) -> PodReport:
@@ -77,16 +82,16 @@ def test_pod_that_falls_silent_is_not_left_alone_for_the_longest_time_at_once(tr
 
 def test_serving_pods_are_probed_at_long_intervals(tracker):
     desired = desired_gateway()
-    assert probe(tracker, {"a": good(desired)}, desired=desired) == (True, SERVING_SECONDS)
+    assert probe(tracker, {"a": good(desired)}, desired=desired) == ProbeOutcome(True, SERVING_SECONDS)
     assert tracker.readiness[GATEWAY].is_serving
 
 
 def test_gateway_without_pods_is_not_probed_again(tracker):
-    assert probe(tracker, {}) == (True, None)
+    assert probe(tracker, {}) == ProbeOutcome(True, None)
 
 
 def test_problem_of_a_pod_is_published_once_a_second_probe_confirms_it(tracker):
-    assert probe(tracker, {"a": BAD}) == (False, CONFIRM_SECONDS)
+    assert probe(tracker, {"a": BAD}) == ProbeOutcome(False, CONFIRM_SECONDS)
     assert GATEWAY not in tracker.readiness
     assert probe(tracker, {"a": BAD}).has_changed
     assert "semicolon" in tracker.readiness[GATEWAY].message
@@ -94,7 +99,7 @@ def test_problem_of_a_pod_is_published_once_a_second_probe_confirms_it(tracker):
 
 def test_confirmed_problem_needs_no_second_probe_when_its_message_changes(tracker):
     """Of many pods the message may name other ones each time."""
-    reports = [{"a": BAD, "b": f"no answer: {number}"} for number in range(4)]
+    reports = [{"a": f"no answer: {number}", "b": BAD} for number in range(4)]
     outcomes = [probe(tracker, report) for report in reports]
     assert [outcome.has_changed for outcome in outcomes] == [False, True, True, True]
     assert CONFIRM_SECONDS not in [outcome.next_probe for outcome in outcomes[1:]]
@@ -106,7 +111,7 @@ def test_problem_that_a_second_probe_does_not_find_is_not_published(tracker):
     probe(tracker, {"a": good(desired)}, desired=desired)
     assert not probe(tracker, {"a": BAD}, desired=desired).has_changed
     assert not probe(tracker, {"a": good(desired)}, desired=desired).has_changed
-    assert probe(tracker, {"a": BAD}, desired=desired) == (False, CONFIRM_SECONDS), "it is a new one"
+    assert probe(tracker, {"a": BAD}, desired=desired) == ProbeOutcome(False, CONFIRM_SECONDS), "it is a new one"
 
 
 def test_rejected_object_is_published_without_a_second_probe(tracker):
@@ -118,4 +123,72 @@ def test_deleted_gateway_starts_over_with_the_first_delay(tracker):
     probe(tracker, {"a": LATE})
     probe(tracker, {"a": BAD})
     tracker.forget(GATEWAY)
-    assert probe(tracker, {"a": LATE}) == (True, FIRST_SECONDS)
+    assert probe(tracker, {"a": LATE}) == ProbeOutcome(True, FIRST_SECONDS)
+
+
+@pytest.fixture
+def desired() -> DesiredGateway:
+    return desired_gateway()
+
+
+@pytest.fixture
+def serving(tracker: ReadinessTracker, desired: DesiredGateway) -> ReadinessTracker:
+    """Give the tracker of a Gateway that is programmed."""
+    probe(tracker, {"a": good(desired)}, desired=desired)
+    return tracker
+
+
+@pytest.mark.parametrize("other", [LATE, "no answer within 2 s"], ids=["late", "silent"])
+def test_programmed_gateway_stays_so_while_a_pod_is_behind_for_a_moment(serving, desired, other):
+    assert not probe(serving, {"a": other}, now=100.0).has_changed
+    assert not probe(serving, {"a": other}, now=100.0 + HOLD_SECONDS - 1).has_changed
+    assert serving.readiness[GATEWAY].is_serving
+    assert not probe(serving, {"a": good(desired)}, desired=desired, now=110.0).has_changed
+    assert not probe(serving, {"a": other}, now=115.0).has_changed, "a new moment"
+
+
+def test_gateway_whose_pods_stay_behind_is_not_programmed(serving):
+    probe(serving, {"a": LATE}, now=100.0)
+    assert probe(serving, {"a": LATE}, now=100.0 + HOLD_SECONDS).has_changed
+    assert not serving.readiness[GATEWAY].is_serving
+
+
+def test_gateway_without_any_pod_is_not_programmed_at_once(serving):
+    assert probe(serving, {}).has_changed
+    assert not serving.readiness[GATEWAY].is_serving
+
+
+def test_gateway_that_lost_programmed_regains_it_after_a_stable_time(serving, desired):
+    for now in (100.0, 100.0 + HOLD_SECONDS):
+        probe(serving, {"a": LATE}, now=now)
+    pods = {"a": good(desired)}
+    assert not probe(serving, pods, desired=desired, now=120.0).has_changed
+    assert not probe(serving, {"a": LATE}, now=121.0).has_changed, "it is not stable"
+    assert not probe(serving, pods, desired=desired, now=122.0).has_changed
+    assert not serving.readiness[GATEWAY].is_serving
+    assert probe(serving, pods, desired=desired, now=122.0 + STABLE_SECONDS).has_changed
+    assert serving.readiness[GATEWAY].is_serving
+
+
+def test_operator_that_starts_during_a_reload_leaves_the_stored_status(tracker):
+    assert not probe(tracker, {"a": LATE}, was_programmed=True).has_changed
+    assert GATEWAY not in tracker.readiness
+    assert probe(tracker, {"a": LATE}, was_programmed=True, now=HOLD_SECONDS).has_changed
+
+
+def test_new_listener_is_not_programmed_because_the_previous_ones_were(serving):
+    serving.invalidate(GATEWAY)
+    assert probe(serving, {"a": LATE}, was_programmed=True).has_changed
+    assert not serving.readiness[GATEWAY].is_serving
+
+
+def test_troubles_that_pods_report_reach_the_message_once_they_last(serving, desired):
+    trouble = "namespace tea: EndpointSlice may not be watched: forbidden"
+    pods = {"a": good(desired), "b": structs.replace(good(desired), troubles=(trouble, "another"))}
+    assert probe(serving, pods, desired=desired, now=100.0) == ProbeOutcome(False, SILENT_SECONDS)
+    assert probe(serving, pods, desired=desired, now=100.0 + HOLD_SECONDS).has_changed
+    readiness = serving.readiness[GATEWAY]
+    assert readiness.is_serving
+    assert readiness.message == f"1 of 2 ready pods can't follow the cluster: b: {trouble}"
+    assert probe(serving, {"a": good(desired)}, desired=desired, now=120.0).has_changed
+    assert serving.readiness[GATEWAY].message == ""
