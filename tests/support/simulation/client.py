@@ -28,6 +28,8 @@ from varnish_gateway.kube.resources import RESOURCES, Resource
 KINDS = {resource.plural: resource.kind for resource in RESOURCES.values()}
 _COLLECTION = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/]+)")
 _encode = msgspec.json.encode
+WRONG_ANSWERS = 0.1
+"""The share of lists that an overloaded API server answers with something else."""
 
 
 class Delays(NamedTuple):
@@ -113,7 +115,7 @@ class SimulatedClient:
     # -- objects ------------------------------------------------------------------------------
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> bytes:
-        await self._on_the_way()
+        await self._arrive()
         try:
             return _encode(self._store.get(Key(resource.kind, namespace, name)))
         finally:
@@ -163,10 +165,11 @@ class SimulatedClient:
 
     async def _written(self, write: Write, do: Callable[[], Any]) -> Any:
         """Do it after a while, if we still may then; return the answer, if it arrives."""
-        await self._on_the_way()
+        await self._arrive()
         if self._may_write is not None and not self._may_write():
             raise errors.NotLeading("the lease is lost")
         self._store.check_served(write.key.kind)
+        self._store.faults.check_admitted(write.key)
         before = self._store.version
         try:
             answer = do()
@@ -177,17 +180,20 @@ class SimulatedClient:
             await self._released(answers_to(write.key.kind))
         if self._chance.random() < self.delays.lost:
             raise errors.Unreachable("the answer was lost")
+        self._check_refused()  # a 500 or 504 may come after all was done
         return answer
 
     # -- lists and watches --------------------------------------------------------------------
 
     async def read(self, path: str, *, kind: str = "", verb: str = "get", accept: str = "") -> bytes:  # noqa: ARG002 - as the Client has it
-        await self._on_the_way()
+        await self._arrive()
         if path == "/readyz":
             return b"ok"
         if verb == "discover":
             served = [{"name": plural} for plural, one in KINDS.items() if one not in self._store.absent]
             return _encode({"kind": "APIResourceList", "resources": served})
+        if self._store.faults.storm and self._chance.random() < WRONG_ANSWERS:
+            return _encode({"kind": "Status", "status": "Success"})
         selection = Selection.of(path)
         items = [document for document in self._store.of_kind(selection.kind) if selection.has(document)]
         metadata = {"resourceVersion": str(self._store.version)}
@@ -196,7 +202,7 @@ class SimulatedClient:
         return page
 
     async def lines(self, path: str, *, silence: float) -> AsyncGenerator[list[bytes], None]:  # noqa: ARG002 - as the Client has it
-        await self._on_the_way()
+        await self._arrive()
         store, selection = self._store, Selection.of(path)
         at, breaks = int(selection.query["resourceVersion"]), store.breaks
         end = now() + float(selection.query["timeoutSeconds"])
@@ -223,6 +229,15 @@ class SimulatedClient:
         return changes if self._chance.random() < 0.6 else changes[: self._chance.randint(1, len(changes))]
 
     # -- time ---------------------------------------------------------------------------------
+
+    async def _arrive(self) -> None:
+        """Let a request reach the API server, which may refuse it."""
+        await self._on_the_way()
+        self._check_refused()
+
+    def _check_refused(self) -> None:
+        if (refusal := self._store.faults.refusal(self._chance)) is not None:
+            raise refusal
 
     async def _on_the_way(self) -> None:
         await asyncio.sleep(self._chance.random() ** 3 * self.delays.request)

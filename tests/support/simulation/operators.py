@@ -73,7 +73,7 @@ class Pods:
         namespace, name = pod.gateway.namespace, pod.gateway.name
         stored = self._store.documents.get(Key("ConfigMap", namespace, names.config_map(name)), {})
         data = stored.get("data", {})
-        if SILENT in pod.name or names.ROUTING not in data:
+        if SILENT in pod.name or pod.name in self._store.faults.lost or names.ROUTING not in data:
             return "no answer"
         secret = self._store.documents.get(Key("Secret", namespace, names.secret(name)), {}).get("data", {})
         routing = msgspec.json.decode(data[names.ROUTING], type=wire.Routing)

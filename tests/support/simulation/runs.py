@@ -1,7 +1,8 @@
 """One run of the simulation: changes by chance, and then the question whether all of them were dealt with.
 
 In:   a seed.
-Out:  "" if the operators came to rest, met no bug of ours, and operators that begin then find nothing to write.
+Out:  "" if the operators came to rest, met no bug of ours, left a cluster that the oracle finds right, and operators
+      that begin then find nothing to write.
       Otherwise a report: the last changes, what was written, what was stored before and how that came about.
 Promises: the same seed makes the same run, in every process with the same PYTHONHASHSEED: the operator goes through
 sets, whose order depends on it. ``processes`` have it fixed.
@@ -25,13 +26,14 @@ from support.simulation.client import Delays, Write
 from support.simulation.documents import OTHERS, OURS
 from support.simulation.fields import Document
 from support.simulation.operators import SimulatedOperator, at_rest
+from support.simulation.oracle import Oracle
 from support.simulation.store import Store
 from support.simulation.turbulence import Turbulence
 from varnish_gateway.api import Key
 from varnish_gateway.emit import routing
 
 STEPS = 25
-PAUSES = (0.0, 0.01, 0.05, 0.2, 1.0)
+PAUSES = (0.0, 0.01, 0.05, 0.2, 1.0, 1.0, 15.0)
 """How many times something is changed, and how long at most nothing is then, in seconds."""
 PER_SHARD = 2
 """A few routes make many shards."""
@@ -111,6 +113,7 @@ async def _run(chance: random.Random) -> Run:
         await asyncio.sleep(chance.choice(PAUSES) * chance.random())
     turbulence.end()
     problems = await _rest(store, first)
+    problems += [f"the oracle: {problem}" for problem in Oracle(store.documents, store.faults.lost).problems()]
     before = dict(store.documents)
     fresh = [SimulatedOperator(store, chance, class_name=name, delays=Delays()) for name in (OURS, OTHERS)]
     problems += await _rest(store, fresh)

@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
+from support.simulation.faults import Faults
 from support.simulation.fields import (
     Document,
     Path,
@@ -86,6 +87,7 @@ class Store:
         self.oldest = 0
         self.absent: set[str] = set()
         self.breaks = 0
+        self.faults = Faults()
         self._uids = itertools.count(1)
         self._changes: dict[str, list[Change]] = defaultdict(list)  # by kind
         self._unstated: set[Key] = set()  # whose status is a default that is not stored yet: the next write stores it

@@ -3,7 +3,8 @@
 In:   a Store, and a source of chance. The same chance makes the same changes.
 Out:  Gateways, ListenerSets, routes, classes, parameters, user VCL, certificates, Services and pods made, changed,
       deleted and created again within moments; generated objects deleted and edited; watches broken, history forgotten,
-      kinds taken away; the lead handed over. ``log`` records what was done and when.
+      kinds taken away; the lead handed over; an overloaded
+      API server, admission that rejects writes, lost nodes. ``log`` records what was done and when.
 
 There are few names, so that deleted objects are often created again before all watchers know of the deletion.
 """
@@ -45,6 +46,8 @@ PORTS = ((80,), (80, 8080), (8080,))
 SIZES: tuple[Document, ...] = ({"replicas": 1}, {"replicas": 2}, {"autoscaling": {"maxReplicas": 3}})
 OPTIONAL = ("Gateway", "HTTPRoute", "ListenerSet", "ReferenceGrant")
 """Kinds that are not served for a while."""
+DENIED = ("ConfigMap", "Deployment", "Gateway", "HTTPRoute", "Role", "RoleBinding", "Secret", "Service")
+"""Kinds whose writes by operators are rejected for a while."""
 
 
 class Turbulence:
@@ -86,6 +89,10 @@ class Turbulence:
             self._toggle_kind: 1,
             self._break_watches: 1,
             self._compact: 1,
+            self._storm: 2,
+            self._deny: 2,
+            self._lose_node: 1,
+            self._toggle_many_pods: 1,
         }
 
     def begin(self) -> None:
@@ -95,6 +102,8 @@ class Turbulence:
             self._store.put(gateway(HOME, name, OURS))
         for _ in range(3):
             self._toggle_pod()
+        if self._chance.random() < 0.2:
+            self._storm()
 
     def change(self) -> None:
         """Make one change."""
@@ -103,7 +112,11 @@ class Turbulence:
         self.log.append(f"{when:.3f} {do.__name__.strip('_').replace('_', ' ')}: {do()}")
 
     def end(self) -> None:
-        """Have every kind served, and both classes of ours: all that is left now is to be dealt with."""
+        """Have every kind served, both classes of ours, and no trouble: all that is left now is to be dealt with.
+
+        Lost nodes stay lost.
+        """
+        self._store.faults.clear()
         self._store.bring_back(*OPTIONAL)
         for name in (OURS, OTHERS):
             if Key("GatewayClass", "", name) not in self._store.documents:
@@ -270,6 +283,34 @@ class Turbulence:
     def _compact(self) -> str:
         self._store.compact()
         return f"what was before {self._store.oldest}"
+
+    def _storm(self) -> str:
+        """Overload the API server, or relieve it."""
+        faults = self._store.faults
+        faults.storm = 0.0 if faults.storm else self._chance.choice((0.2, 0.5, 0.95))
+        return f"{faults.storm:g} of all requests are refused"
+
+    def _deny(self) -> str:
+        """Have admission reject writes of a kind, or accept them again."""
+        place = (self._chance.choice(DENIED), self._chance.choice((HOME, HOME, AWAY)))
+        if self._store.faults.denied.pop(place, None) is not None:
+            return f"{place} is admitted again"
+        self._store.faults.denied[place] = self._chance.choice((403, 422))
+        return f"{place} is rejected with {self._store.faults.denied[place]}"
+
+    def _lose_node(self) -> str:
+        """Let a node vanish: its pods stop to answer, and after a while they count as not ready. Or have it back."""
+        pods = [key for key in self._store.documents if key.kind == "Pod"]
+        if not pods:
+            return "there is none"
+        key = self._chance.choice(pods)
+        self._store.faults.lost ^= {key.name}
+        return f"{key} {'is lost' if key.name in self._store.faults.lost else 'is back'}"
+
+    def _toggle_many_pods(self) -> str:
+        gateway_name, class_name = self._chance.choice(GATEWAYS), self._chance.choice((OURS, OTHERS))
+        made = [pod(f"{gateway_name}-{class_name}-many-{number}", gateway_name, class_name) for number in range(12)]
+        return [self._toggle(one) for one in made][-1]
 
     # -- to one object ------------------------------------------------------------------------
 
