@@ -63,8 +63,9 @@ class Engine:
     @property
     def problems(self) -> list[str]:
         """What the user has to correct, for all to be served as the files say."""
-        complaints = map(str, self._files.objects.complaints)
-        return [*complaints, *(line for _, line in sorted(self._faults.items()))]
+        files = self._files.objects
+        faults = (line for _, line in sorted(self._faults.items()))
+        return [*map(str, files.complaints), *faults, *map(str, files.findings)]
 
     @property
     def is_up_to_date(self) -> bool:

@@ -37,6 +37,13 @@ kind: Service
 metadata: {name: tea}
 spec: {ports: [{port: 80}]}
 ---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: tea-1, labels: {kubernetes.io/service-name: tea}}
+addressType: IPv4
+endpoints: [{addresses: [127.0.0.1]}, {addresses: [127.0.0.2]}]
+ports: [{port: 9101}]
+---
 apiVersion: v1
 kind: Service
 metadata: {name: green}

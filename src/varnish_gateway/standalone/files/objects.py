@@ -7,7 +7,7 @@ Pure. Promises:
   without a kind or name, freezes all objects last read from it.
 - If several files define an object, the first one by name owns it, whatever order they appeared in.
   When that file drops the object, the next one owns it.
-- A Gateway whose class no file defines is complained about.
+- A Gateway whose class no file defines is complained about, and so is what a valid object says in vain.
 - Every namespace in use exists and has the label that Kubernetes gives it.
 - ``metadata.generation`` counts changes outside metadata, unless the document sets it.
 """
@@ -23,6 +23,7 @@ from varnish_gateway.api import Key, Namespace, Object
 from varnish_gateway.api.meta import Metadata
 from varnish_gateway.standalone.files import classes
 from varnish_gateway.standalone.files.manifests import Complaint, Found, Reading
+from varnish_gateway.standalone.files.review import Review
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
@@ -33,7 +34,7 @@ class Changes:
 
     objects: dict[Key, Object | None] = field(default_factory=dict)
     complaints: list[Complaint] = field(default_factory=list)  # new ones; ``Objects.complaints`` has all
-    ignored: list[Complaint] = field(default_factory=list)  # each kind once per process
+    ignored: list[Complaint] = field(default_factory=list)  # what is read in vain; each kind once per process
 
 
 class Objects:
@@ -48,11 +49,18 @@ class Objects:
         self._complaints: dict[str, list[Complaint]] = {}  # about the text of each file
         self._duplicates: dict[Key, list[Complaint]] = {}
         self._unclassed: dict[Key, Complaint] = {}
+        self._review = Review()
 
     @property
     def complaints(self) -> list[Complaint]:
         """Everything that the user has to correct now, in the order of files and lines."""
         found = chain(*self._complaints.values(), *self._duplicates.values(), self._unclassed.values())
+        return sorted(found, key=lambda complaint: (complaint.file, complaint.line))
+
+    @property
+    def findings(self) -> list[Complaint]:
+        """What valid objects say in vain, in the order of files and lines."""
+        found = (self._finding(key, text) for key, texts in self._review.findings.items() for text in texts)
         return sorted(found, key=lambda complaint: (complaint.file, complaint.line))
 
     @property
@@ -75,6 +83,7 @@ class Objects:
             self._complain(name, reading, changes)
         changes.complaints += self._new_duplicates(touched, readings)
         changes.complaints += self._newly_unclassed(touched)
+        changes.ignored += [self._finding(key, text) for key, text in self._review.update(changes.objects)]
         return changes
 
     def _put(self, name: str, reading: Reading | None) -> list[Key]:
@@ -171,6 +180,9 @@ class Objects:
             for key, message in classes.unknown_classes(self._in_force).items()
         }
         return [complaint for key, complaint in self._unclassed.items() if before.get(key) != complaint]
+
+    def _finding(self, key: Key, text: str) -> Complaint:
+        return self._complaint(self._owner(key), key, text)
 
     def _complaint(self, file: str, key: Key, message: str, field_name: str = "") -> Complaint:
         return Complaint(file, self._files[file][key].line, message, object=str(key), field=field_name)
