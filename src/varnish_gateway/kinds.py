@@ -107,6 +107,7 @@ _ROWS = (
     _typed(api.ReferenceGrant, _GATEWAY_API, "referencegrants", Use.INPUT)._replace(
         older_versions=_OLD, reads_older_versions=True
     ),
+    _typed(api.BackendTLSPolicy, _GATEWAY_API, "backendtlspolicies", _STATUS),
     # -- Varnish Gateway's own
     _typed(api.GatewayClassParameters, _VARNISH, "gatewayclassparameters", Use.INPUT),
     # -- Kubernetes: inputs, some of which the operator also generates

@@ -27,6 +27,10 @@ CASES = sorted(
     path for path in Path(__file__).parent.glob("*/in.yaml") if not path.parent.name.startswith("manifests-")
 )
 REASONS = {
+    "BackendTLSPolicy": {
+        "Accepted False Conflicted",
+        "Accepted False Invalid",
+    },
     "Gateway": {
         "Accepted False HostnameConflict",
         "Accepted False InvalidParameters",
@@ -56,6 +60,7 @@ REASONS = {
         "ResolvedRefs False ListenersNotResolved",
         "ResolvedRefs False RefNotPermitted",
         "ResolvedRefs True ResolvedRefs",
+        "UnsupportedFields True NotSupported",
     },
     "GatewayClass": {
         "Accepted False InvalidParameters",
@@ -179,6 +184,6 @@ def kind_of(key: str) -> str:
 
 
 def conditions_in(status: dict) -> list[dict]:
-    """Return every condition in a status: its own, its listeners', its parents'."""
-    parts = [status, *status.get("listeners", []), *status.get("parents", [])]
+    """Return every condition in a status: its own, its listeners', its parents', its ancestors'."""
+    parts = [status, *status.get("listeners", []), *status.get("parents", []), *status.get("ancestors", [])]
     return [condition for part in parts for condition in part.get("conditions", [])]

@@ -136,6 +136,22 @@ def test_no_traffic_crosses_a_namespace_without_a_grant(world: Changes, given_op
 
 
 @given(worlds, options)
+def test_no_plain_request_reaches_a_backend_that_requires_tls(world: Changes, given_options: dict) -> None:
+    targets = {
+        (policy.metadata.namespace, ref.name, ref.section_name)
+        for policy in world.values()
+        if isinstance(policy, api.BackendTLSPolicy)
+        for ref in policy.spec.target_refs
+    }
+    for gateway in Translator(**given_options).update(world).gateways.values():
+        for route in gateway.routes.values():
+            for backend in (backend for rule in route.rules for backend in rule.backends):
+                if backend.service is not None:
+                    service = backend.service.split("/")
+                    assert not {(*service, ""), (*service, backend.port_name)} & targets
+
+
+@given(worlds, options)
 def test_every_tls_listener_has_a_certificate_that_it_may_use(world: Changes, given_options: dict) -> None:
     delta = Translator(**given_options).update(world)
     for key, gateway in delta.gateways.items():

@@ -11,6 +11,7 @@ MINIMAL = {
     "HTTPRoute": {"spec": {}},
     "ListenerSet": {"spec": {"parentRef": {"name": "x"}}},
     "ReferenceGrant": {"spec": {"from": [], "to": []}},
+    "BackendTLSPolicy": {"spec": {"targetRefs": []}},
     "EndpointSlice": {"addressType": "IPv4"},
 }
 

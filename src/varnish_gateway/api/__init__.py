@@ -2,11 +2,19 @@
 
 from varnish_gateway.api.core import ConfigMap, Namespace, Secret, Service
 from varnish_gateway.api.discovery import EndpointSlice
-from varnish_gateway.api.gateway_networking import Gateway, GatewayClass, HTTPRoute, ListenerSet, ReferenceGrant
+from varnish_gateway.api.gateway_networking import (
+    BackendTLSPolicy,
+    Gateway,
+    GatewayClass,
+    HTTPRoute,
+    ListenerSet,
+    ReferenceGrant,
+)
 from varnish_gateway.api.meta import Key, Object, key_of
 from varnish_gateway.api.varnish import GatewayClassParameters
 
 __all__ = [
+    "BackendTLSPolicy",
     "ConfigMap",
     "EndpointSlice",
     "Gateway",

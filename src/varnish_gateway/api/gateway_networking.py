@@ -1,4 +1,4 @@
-"""gateway.networking.k8s.io: GatewayClass, Gateway, ListenerSet, HTTPRoute, ReferenceGrant.
+"""gateway.networking.k8s.io: GatewayClass, Gateway, ListenerSet, HTTPRoute, ReferenceGrant, BackendTLSPolicy.
 
 Enumerations are plain strings here: a value that we don't know has to become a condition
 on its object, so it must survive decoding.
@@ -119,7 +119,10 @@ class Frontend(Read, frozen=True):
 
 
 class GatewayTls(Read, frozen=True):
+    """``backend`` is not carried out yet: that it is there is enough to say so."""
+
     frontend: Frontend = Frontend()
+    backend: dict[str, Any] | None = None
 
 
 class GatewaySpec(Read, frozen=True):
@@ -313,3 +316,26 @@ class ReferenceGrantSpec(Read, frozen=True):
 class ReferenceGrant(Object, frozen=True):
     kind: ClassVar[str] = "ReferenceGrant"
     spec: ReferenceGrantSpec
+
+
+# -- BackendTLSPolicy ------------------------------------------------------------------
+
+
+class PolicyTarget(Read, frozen=True):
+    """An object in the namespace of the policy; of a Service a section is a port, by its name."""
+
+    group: str
+    kind: str
+    name: str
+    section_name: str = ""
+
+
+class BackendTLSPolicySpec(Read, frozen=True):
+    """What a policy requires of a certificate is not read: TLS to backends is not supported yet."""
+
+    target_refs: tuple[PolicyTarget, ...] = ()
+
+
+class BackendTLSPolicy(Object, frozen=True):
+    kind: ClassVar[str] = "BackendTLSPolicy"
+    spec: BackendTLSPolicySpec

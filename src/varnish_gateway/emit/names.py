@@ -13,7 +13,7 @@ GROUP = "gateway.varnish-software.com"
 GATEWAY_MANAGER = "varnish-gateway"
 """The field manager of the Gateway controller."""
 ROUTE_MANAGER = "varnish-gateway-routes"
-"""The field manager of the HTTPRoute controller."""
+"""The field manager of the HTTPRoute controller, which also writes the statuses of policies."""
 MANAGERS = (GATEWAY_MANAGER, ROUTE_MANAGER)
 
 NAME_LABEL = "app.kubernetes.io/name"

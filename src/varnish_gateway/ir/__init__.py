@@ -4,6 +4,7 @@ from varnish_gateway.api.varnish import Parameters
 from varnish_gateway.ir.delta import Delta, GatewayDelta, UserVcl, UserVclUnavailable
 from varnish_gateway.ir.gateway_state import GatewayState
 from varnish_gateway.ir.status import (
+    AncestorStatus,
     Condition,
     GatewayClassStatus,
     GatewayStatus,
@@ -11,6 +12,7 @@ from varnish_gateway.ir.status import (
     ListenerStatus,
     ParentRef,
     ParentStatus,
+    PolicyStatus,
     RouteKind,
     RouteStatus,
     Status,
@@ -19,6 +21,7 @@ from varnish_gateway.ir.status import (
 from varnish_gateway.ir.tls import Tls
 
 __all__ = [
+    "AncestorStatus",
     "Condition",
     "Delta",
     "GatewayClassStatus",
@@ -30,6 +33,7 @@ __all__ = [
     "Parameters",
     "ParentRef",
     "ParentStatus",
+    "PolicyStatus",
     "RouteKind",
     "RouteStatus",
     "Status",

@@ -77,4 +77,14 @@ class RouteStatus(StatusPart, frozen=True):
     parents: tuple[ParentStatus, ...]
 
 
-Status = GatewayClassStatus | GatewayStatus | ListenerSetStatus | RouteStatus
+class AncestorStatus(StatusPart, frozen=True):
+    ancestor_ref: ParentRef
+    controller_name: str
+    conditions: tuple[Condition, ...]
+
+
+class PolicyStatus(StatusPart, frozen=True):
+    ancestors: tuple[AncestorStatus, ...]
+
+
+Status = GatewayClassStatus | GatewayStatus | ListenerSetStatus | RouteStatus | PolicyStatus

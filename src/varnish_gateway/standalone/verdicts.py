@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from varnish_gateway.api import Key
-from varnish_gateway.ir import Condition, GatewayStatus, ListenerSetStatus, RouteStatus, Status
+from varnish_gateway.ir import Condition, GatewayStatus, ListenerSetStatus, PolicyStatus, RouteStatus, Status
 
-_BAD_WHEN_TRUE = frozenset({"Conflicted", "PartiallyInvalid"})
+_BAD_WHEN_TRUE = frozenset({"Conflicted", "PartiallyInvalid", "UnsupportedFields"})
 
 
 class UnmetCondition(NamedTuple):
@@ -81,6 +81,12 @@ def _conditions(status: Status) -> Iterator[tuple[str, Condition]]:
             section = f"/{parent.parent_ref.section_name}" if parent.parent_ref.section_name else ""
             part = f"parent {parent.parent_ref.name}{section}" if several else ""
             yield from ((part, condition) for condition in parent.conditions)
+        return
+    if isinstance(status, PolicyStatus):
+        several = len(status.ancestors) > 1
+        for ancestor in status.ancestors:
+            part = f"ancestor {ancestor.ancestor_ref.namespace}/{ancestor.ancestor_ref.name}" if several else ""
+            yield from ((part, condition) for condition in ancestor.conditions)
         return
     yield from (("", condition) for condition in status.conditions)
     if isinstance(status, GatewayStatus | ListenerSetStatus):

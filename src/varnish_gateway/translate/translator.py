@@ -28,6 +28,7 @@ from varnish_gateway.translate.incremental.memo import Memo
 from varnish_gateway.translate.incremental.store import ObjectStore
 from varnish_gateway.translate.incremental.tallies import NONE
 from varnish_gateway.translate.options import OptionFields, Options
+from varnish_gateway.translate.policy import backend_tls
 from varnish_gateway.translate.route import http_route
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ LAYERS: Sequence[Layer[Any]] = (
     listener_sets.RESOLVE,
     effective_gateway.LAYER,
     route_parents.LAYER,
+    backend_tls.VALIDATE,
     http_route.LAYER,
+    backend_tls.RESOLVE,
     owner_status.GATEWAYS,
     owner_status.LISTENER_SETS,
 )

@@ -66,6 +66,14 @@ def grant(namespace: str, name: str = "grant", *, source: str = "default", **tar
     )
 
 
+def backend_tls(
+    name: str = "tls", namespace: str = "default", *, service: str = "web", metadata: dict | None = None, **target: str
+) -> api.BackendTLSPolicy:
+    """Return a policy that requires TLS to a Service; ``sectionName`` names one of its ports."""
+    spec = {"targetRefs": [{"group": "", "kind": "Service", "name": service} | target]}
+    return obj("BackendTLSPolicy", name, namespace, metadata=metadata or {}, spec=spec)
+
+
 def certificate(name: str = "cert", namespace: str = "default", *, host: str = "www.example.com") -> api.Secret:
     """Return a Secret with a certificate for a host."""
     return decode(certificates.authority("root").issue(host).secret(namespace, name))

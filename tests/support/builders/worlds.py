@@ -7,7 +7,7 @@ other often.
 from hypothesis import strategies as st
 
 from support import certificates
-from support.builders.objects import GATEWAY_API, obj
+from support.builders.objects import GATEWAY_API, backend_tls, obj
 from varnish_gateway import api
 
 NAMESPACES = ("default", "team")
@@ -225,6 +225,15 @@ grants = st.builds(
         (("HTTPRoute", "Service"), ("Gateway", "Secret"), ("ListenerSet", "Secret"), ("Gateway", "ConfigMap"))
     ),
 )
+policies = st.builds(
+    lambda name, namespace, target, section: backend_tls(
+        name, namespace, service=target, **without_none(sectionName=section)
+    ),
+    st.sampled_from(("p1", "p2")),
+    namespaces,
+    st.sampled_from(("web", "api")),
+    st.sampled_from((None, "http", "absent")),
+)
 labelled = st.builds(
     lambda name, labels: obj("Namespace", name, group="", metadata={"labels": labels}),
     namespaces,
@@ -233,7 +242,7 @@ labelled = st.builds(
 
 objects = st.one_of(
     *(classes, parameters, config_maps, gateways, gateways, listener_sets, listener_sets),
-    *(routes, routes, routes, services, grants, labelled, secrets, secrets, authorities),
+    *(routes, routes, routes, services, grants, policies, labelled, secrets, secrets, authorities),
 )
 
 

@@ -94,6 +94,19 @@ def reference_grant(namespace: str, route_namespace: str) -> Document:
     }
 
 
+def backend_tls_policy(namespace: str, service_name: str) -> Document:
+    """Require TLS to a Service."""
+    return {
+        "apiVersion": GATEWAY_API,
+        "kind": "BackendTLSPolicy",
+        "metadata": {"name": "tls", "namespace": namespace},
+        "spec": {
+            "targetRefs": [{"group": "", "kind": "Service", "name": service_name}],
+            "validation": {"hostname": "backend.example.com", "wellKnownCACertificates": "System"},
+        },
+    }
+
+
 def service(namespace: str, name: str) -> Document:
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}

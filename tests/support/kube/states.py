@@ -31,6 +31,7 @@ READ = (
     api.ListenerSet,
     api.HTTPRoute,
     api.ReferenceGrant,
+    api.BackendTLSPolicy,
     api.Service,
     api.Namespace,
     api.ConfigMap,
@@ -78,7 +79,17 @@ def stored(cluster: Cluster, class_name: str) -> State:
         if route["metadata"]["namespace"] in namespaces:
             parents = [p for p in route.get("status", {}).get("parents", ()) if p["controllerName"] == OURS]
             state[f"status {_name(route)}"] = _plain(parents)
+    for policy in listed(cluster, "BackendTLSPolicy"):
+        if ours := [one for one in policy.get("status", {}).get("ancestors", ()) if _is_of(one, gateways)]:
+            state[f"status {_name(policy)}"] = _plain(ours)
     return state
+
+
+def _is_of(ancestor: Document, gateways: list[Document]) -> bool:
+    """Whether an entry of a policy's status is about one of the Gateways."""
+    ref = ancestor["ancestorRef"]
+    found = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in gateways}
+    return ancestor["controllerName"] == OURS and (ref["namespace"], ref["name"]) in found
 
 
 def _shards(maps: dict[tuple[str, str], Document], namespace: str, gateway: str) -> Iterator[wire.Routing]:
@@ -136,6 +147,8 @@ def translated(cluster: Cluster, class_name: str) -> State:
         if key.kind == "HTTPRoute" and key.namespace in namespaces:
             status = delta.statuses.get(key)
             state[f"status {key}"] = _plain(_json(status)["parents"]) if status else []
+        if key.kind == "BackendTLSPolicy" and (policy_status := delta.statuses.get(key)):
+            state[f"status {key}"] = _plain(_json(policy_status)["ancestors"])
         if key.kind == "ListenerSet" and key.namespace in namespaces and delta.statuses.get(key):
             state[f"status {key}"] = _owner_status(_json(delta.statuses[key]))
     return state

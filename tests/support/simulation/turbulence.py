@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from support.kube.churn import user_vcl
-from support.kube.documents import gateway, listener_set, reference_grant, route, service
+from support.kube.documents import backend_tls_policy, gateway, listener_set, reference_grant, route, service
 from support.simulation.documents import (
     AWAY,
     BACKEND,
@@ -44,7 +44,7 @@ MAPS = ("vcl", "vcl-2")
 EDITOR = "kubectl-edit"
 PORTS = ((80,), (80, 8080), (8080,))
 SIZES: tuple[Document, ...] = ({"replicas": 1}, {"replicas": 2}, {"autoscaling": {"maxReplicas": 3}})
-OPTIONAL = ("Gateway", "HTTPRoute", "ListenerSet", "ReferenceGrant")
+OPTIONAL = ("BackendTLSPolicy", "Gateway", "HTTPRoute", "ListenerSet", "ReferenceGrant")
 """Kinds that are not served for a while."""
 DENIED = ("ConfigMap", "Deployment", "Gateway", "HTTPRoute", "Role", "RoleBinding", "Secret", "Service")
 """Kinds whose writes by operators are rejected for a while."""
@@ -81,6 +81,7 @@ class Turbulence:
             self._put_service: 1,
             self._drop_service: 1,
             self._toggle_grant: 1,
+            self._toggle_policy: 1,
             self._toggle_pod: 1,
             self._drop_generated: 2,
             self._unlabel_generated: 1,
@@ -226,6 +227,9 @@ class Turbulence:
 
     def _toggle_grant(self) -> str:
         return self._toggle(reference_grant(AWAY, HOME))
+
+    def _toggle_policy(self) -> str:
+        return self._toggle(backend_tls_policy(self._chance.choice((HOME, AWAY)), BACKEND))
 
     def _toggle_pod(self) -> str:
         gateway_name, class_name = self._chance.choice(GATEWAYS), self._chance.choice((OURS, OTHERS))

@@ -334,6 +334,7 @@ _CLEARED = (
     "apis/gateway.networking.k8s.io/v1/listenersets",
     "apis/gateway.networking.k8s.io/v1/gateways",
     "apis/gateway.networking.k8s.io/v1/referencegrants",
+    "apis/gateway.networking.k8s.io/v1/backendtlspolicies",
     "apis/apps/v1/deployments",
     "apis/autoscaling/v2/horizontalpodautoscalers",
     "apis/policy/v1/poddisruptionbudgets",

@@ -11,7 +11,7 @@ from cluster import inside
 from cluster.layout import LOGS, POD_LOGS
 
 OBJECTS = {
-    "gateway-api": "gatewayclasses,gateways,httproutes,referencegrants,listenersets",
+    "gateway-api": "gatewayclasses,gateways,httproutes,referencegrants,listenersets,backendtlspolicies",
     "workloads": "deployments,pods,services,endpointslices,configmaps",
 }
 """Never Secrets: evidence is for showing around."""

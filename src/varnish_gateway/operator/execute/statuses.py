@@ -5,8 +5,9 @@ Out:  writes where they differ, and Events about new faults.
 
 Every write but that of our own class names the version we observed: a status about one spec is
 never stored with the next one, nor at another object of the same name. Gateways, ListenerSets and
-GatewayClasses are written by server-side apply. All controllers share a route's list of parents,
-which is one value to the API server: it is read, changed and written as a whole.
+GatewayClasses are written by server-side apply. All controllers share the list of a route's parents
+and that of a policy's ancestors. Each is one value to the API server: it is read, changed and written
+as a whole.
 """
 
 import logging
@@ -26,13 +27,14 @@ from varnish_gateway.operator.observe.watches import Watches
 from varnish_gateway.operator.plan.results import JobResult
 from varnish_gateway.operator.plan.statuses import DesiredStatuses
 from varnish_gateway.operator.status.documents import (
+    SHARED,
     Applied,
     Document,
     applied_status,
     faults,
     identity,
     needs_waiting_status,
-    route_status,
+    shared_status,
     stored_faults,
 )
 from varnish_gateway.translate.options import CONTROLLER
@@ -58,8 +60,8 @@ class StatusWriter:
         observed, desired = self._observed.inputs.get(key), self._desired.get(key)
         if observed is None:  # deleted; it may be recreated before translation gets the deletion
             result.withdrawn.add(key)
-        elif key.kind == "HTTPRoute":
-            await self._write_route(key, desired, observed, result)  # type: ignore[arg-type]
+        elif key.kind in SHARED:
+            await self._write_shared(key, desired, observed, result)
         elif desired is None:
             await self._withdraw(key, observed, result)
         elif isinstance(desired, ir.GatewayClassStatus):
@@ -77,14 +79,15 @@ class StatusWriter:
         answer = await self._writer.apply_status(document, manager=names.GATEWAY_MANAGER)
         self._on_written(key, answer, faults(status), observed)
 
-    async def _write_route(
-        self, key: Key, desired: ir.RouteStatus | None, observed: ObservedInput, result: JobResult
+    async def _write_shared(
+        self, key: Key, desired: ir.Status | None, observed: ObservedInput, result: JobResult
     ) -> None:
-        status = route_status(desired, observed.status, lambda entry: self._is_ours(key, entry), _now())
+        shared = SHARED[key.kind]
+        status = shared_status(shared, desired, observed.status, lambda entry: self._is_ours(key, entry), _now())
         if status is not None:
             patch = {"metadata": {"resourceVersion": observed.version}, "status": status}
             answer = await self._writer.patch_status(key, patch, manager=names.ROUTE_MANAGER)
-            ours = {"parents": [entry for entry in status["parents"] if self._is_ours(key, entry)]}
+            ours = {shared.name: [entry for entry in status[shared.name] if self._is_ours(key, entry)]}
             self._on_written(key, answer, faults(ours), observed)
         if desired is None:
             result.withdrawn.add(key)
@@ -96,12 +99,12 @@ class StatusWriter:
             self._record(key, await self._writer.apply_status(document, manager=names.GATEWAY_MANAGER))
         result.withdrawn.add(key)
 
-    def _is_ours(self, route: Key, entry: Document) -> bool:
-        """Whether an entry of a route's parents is ours to write or remove."""
+    def _is_ours(self, key: Key, entry: Document) -> bool:
+        """Whether an entry of a route's parents, or a policy's ancestors, is ours to write or remove."""
         if entry.get("controllerName") != CONTROLLER:
             return False
-        parent = entry.get("parentRef", {})
-        namespace, name = parent.get("namespace", route.namespace), parent.get("name", "")
+        parent = entry.get(SHARED[key.kind].ref, {})
+        namespace, name = parent.get("namespace", key.namespace), parent.get("name", "")
         return not self._observed.is_foreign(Key(parent.get("kind", "Gateway"), namespace, name))
 
     def _on_written(self, key: Key, answer: bytes, found: list[Document], before: ObservedInput) -> None:

@@ -20,8 +20,8 @@ class Job(NamedTuple):
 
     @property
     def urgency(self) -> int:
-        """Traffic first, then statuses of Gateways and ListenerSets, then those of the many routes."""
-        if self.action == "status" and self.key.kind == "HTTPRoute":
+        """Traffic first, then statuses of Gateways and ListenerSets, then those of the many routes and policies."""
+        if self.action == "status" and self.key.kind in ("HTTPRoute", "BackendTLSPolicy"):
             return 3
         return {"routing": 0, "object": 1, "finalizer": 1, "probe": 2, "status": 2}[self.action]
 

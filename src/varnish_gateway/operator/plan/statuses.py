@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.operator.observe.state import ObservedState
-from varnish_gateway.operator.status.documents import Applied
+from varnish_gateway.operator.status.documents import SHARED, Applied
 from varnish_gateway.operator.status.readiness import Readiness
 from varnish_gateway.translate import with_parent_programmed, with_programmed
 from varnish_gateway.translate.gateway.listener_set_index import ListenerSetIndex
@@ -51,7 +51,7 @@ class DesiredStatuses:
         observed = self.observed.inputs.get(key)
         if observed is None or key in self._statuses:
             return False
-        is_ours = observed.has_our_status or (key.kind == api.HTTPRoute.kind and CONTROLLER.encode() in observed.status)
+        is_ours = observed.has_our_status or (key.kind in SHARED and CONTROLLER.encode() in observed.status)
         if is_ours:
             self._statuses[key] = None
         return is_ours

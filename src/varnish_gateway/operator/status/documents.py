@@ -7,11 +7,11 @@ the same.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from varnish_gateway import ir
+from varnish_gateway import api, ir
 
 Document = dict[str, Any]
 IsOurs = Callable[[Document], bool]
@@ -19,13 +19,29 @@ Applied = ir.GatewayStatus | ir.GatewayClassStatus | ir.ListenerSetStatus
 
 TRANSIENT = ("Pending", "AddressNotAssigned", "ParentNotProgrammed")
 """Reasons that resolve with time, or that another object reports: no Event is published for them."""
-NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "PartiallyInvalid")
+NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "PartiallyInvalid", "UnsupportedFields")
 """Conditions that report a fault when true. OverlappingTLSConfig isn't one: it is a hint, and everything is served."""
-ONLY_TRUE = frozenset({"InsecureFrontendValidationMode", "OverlappingTLSConfig"})
+ONLY_TRUE = frozenset({"InsecureFrontendValidationMode", "OverlappingTLSConfig", "UnsupportedFields"})
 """Conditions that we remove instead of setting them to False."""
 PARENT_CONDITIONS = ("Accepted", "ResolvedRefs", "PartiallyInvalid")
-"""Conditions that we own in a route's parent entry; other controllers own the rest."""
-NO_PARENTS = ir.RouteStatus(())
+"""Conditions that we own in the entry of a route's parent or a policy's ancestor; other controllers own the rest."""
+
+
+class SharedList(NamedTuple):
+    """The list of a status that all controllers write to, the field that names an entry's object, and the limit."""
+
+    name: str
+    ref: str
+    limit: int
+
+
+SHARED: Mapping[str, SharedList] = {
+    api.HTTPRoute.kind: SharedList("parents", "parentRef", 32),
+    api.BackendTLSPolicy.kind: SharedList("ancestors", "ancestorRef", 16),
+}
+"""Kinds whose status is such a list."""
+PARTS = ("listeners", *(shared.name for shared in SHARED.values()))
+"""The parts of a status that have conditions of their own."""
 
 
 def applied_status(desired: Applied, stored_status: bytes, now: str) -> Document | None:
@@ -38,13 +54,19 @@ def applied_status(desired: Applied, stored_status: bytes, now: str) -> Document
     return None if _matches(stored, timed) and not _has_stale_count(stored, timed) else timed
 
 
-def route_status(desired: ir.RouteStatus | None, stored: bytes, is_ours: IsOurs, now: str) -> Document | None:
-    """Return the whole status of a route: entries of other controllers unchanged, then ours."""
-    parents: list[Document] = _mapping(stored).get("parents") or []
-    others = [entry for entry in parents if not is_ours(entry)]
-    ours = [entry for entry in parents if is_ours(entry)]
-    new = [_timed_parent(entry, ours, now) for entry in _plain(desired or NO_PARENTS)["parents"]]
-    return None if new == ours else {"parents": [*others, *new]}
+def shared_status(
+    shared: SharedList, desired: ir.Status | None, stored: bytes, is_ours: IsOurs, now: str
+) -> Document | None:
+    """Return the whole status of a route or policy: entries of other controllers unchanged, then ours.
+
+    Ours are cut where the list is full.
+    """
+    entries: list[Document] = _mapping(stored).get(shared.name) or []
+    others = [entry for entry in entries if not is_ours(entry)]
+    ours = [entry for entry in entries if is_ours(entry)]
+    found = [] if desired is None else _plain(desired)[shared.name]
+    new = [_timed_entry(shared.ref, entry, ours, now) for entry in found[: max(0, shared.limit - len(others))]]
+    return None if new == ours else {shared.name: [*others, *new]}
 
 
 def needs_waiting_status(desired: ir.GatewayClassStatus, stored: bytes) -> bool:
@@ -71,8 +93,8 @@ def is_programmed(stored: bytes, generation: int) -> bool:
 
 
 def faults(document: Document) -> list[Document]:
-    """Return the conditions that report a fault, of the object, its listeners and its parents."""
-    parts = [document, *(document.get("listeners") or ()), *(document.get("parents") or ())]
+    """Return the conditions that report a fault, of the object, its listeners, its parents and its ancestors."""
+    parts = [document, *(part for name in PARTS for part in document.get(name) or ())]
     faulty = [condition for part in parts for condition in part.get("conditions", ()) if _is_fault(condition)]
     return list({identity(condition): condition for condition in faulty}.values())
 
@@ -110,8 +132,8 @@ def _timed_listener(listener: Document, stored: Sequence[Document] | None, now: 
     return {**listener, "conditions": _timed(listener["conditions"], known.get("conditions"), now)}
 
 
-def _timed_parent(entry: Document, ours: Sequence[Document], now: str) -> Document:
-    known = next((one for one in ours if one.get("parentRef") == entry["parentRef"]), {})
+def _timed_entry(ref: str, entry: Document, ours: Sequence[Document], now: str) -> Document:
+    known = next((one for one in ours if one.get(ref) == entry[ref]), {})
     stored = known.get("conditions") or []
     others = [condition for condition in stored if condition.get("type") not in PARENT_CONDITIONS]
     return {**entry, "conditions": [*_timed(entry["conditions"], stored, now), *others]}

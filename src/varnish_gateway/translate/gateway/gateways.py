@@ -47,6 +47,7 @@ class ValidatedGateway(Struct, frozen=True):
     unusable: Problem | None  # Programmed
     frontend: Frontend
     material: Material
+    has_backend_tls: bool = False  # spec.tls.backend, which is not supported yet
     is_insecure: bool = False  # some port accepts clients without the certificate that it requests
 
 
@@ -80,6 +81,7 @@ def validate(key: Key, options: Options, view: View) -> ValidatedGateway | None:
         unusable=addresses.unusable(gateway, options, found.configured.parameters),
         frontend=gateway.spec.tls.frontend,
         material=material,
+        has_backend_tls=gateway.spec.tls.backend is not None,
         is_insecure=client_validation.is_insecure(gateway.spec.tls.frontend),
     )
 

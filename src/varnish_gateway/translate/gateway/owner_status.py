@@ -62,6 +62,9 @@ def _conditions(gateway: ResolvedGateway, accepted_sets: int) -> Iterator[ir.Con
     yield acceptance(rejected, gateway.listeners, generation)
     yield unprogrammed(Problem("Invalid", problem.message) if problem else validated.unusable, generation)
     yield _resolved_refs(gateway)
+    if validated.has_backend_tls:
+        message = "tls.backend is not supported yet: backends get no client certificate, and plain backends plain HTTP"
+        yield ir.Condition("UnsupportedFields", "True", "NotSupported", message, generation)
     if validated.is_insecure:
         message = "tls.frontend: AllowInsecureFallback lets clients in whatever certificate they show"
         reason = "ConfigurationChanged"

@@ -15,6 +15,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem, listed
 from varnish_gateway.translate.grants import Referrer, not_permitted
+from varnish_gateway.translate.policy import backend_tls
 
 if TYPE_CHECKING:
     from varnish_gateway.api.core import ServicePort
@@ -40,8 +41,16 @@ def resolve(ref: BackendRef, *, route_namespace: str, allow_external_name: bool,
     if ref.port is None:
         return Problem("BackendNotFound", f"backendRef to Service {namespace}/{ref.name} names no port; set it")
     if service.spec.type == "ExternalName":
-        return _external(ref, service, namespace, allowed=allow_external_name)
-    return _of_port(ref, service, namespace)
+        found = _external(ref, service, namespace, allowed=allow_external_name)
+    else:
+        found = _of_port(ref, service, namespace)
+    return found if isinstance(found, Problem) else _without_tls(found, service, namespace, view)
+
+
+def _without_tls(found: wire.Backend, service: api.Service, namespace: str, view: View) -> wire.Backend | Problem:
+    """Return the backend unless a policy requires TLS to its port."""
+    name = next((port.name for port in service.spec.ports if port.port == found.port), "")
+    return backend_tls.required(namespace, service.metadata.name, found.port, found.port_name or name, view) or found
 
 
 def _of_port(ref: BackendRef, service: api.Service, namespace: str) -> wire.Backend | Problem:

@@ -41,10 +41,14 @@ Answer = tuple[Attached, ...] | Problem
 
 
 class TranslatedRoute(Struct, frozen=True):
-    """``attached`` names the listeners that count the route as theirs, each with its Gateway or ListenerSet."""
+    """``attached`` names the listeners that count the route as theirs, each with its Gateway or ListenerSet.
+
+    ``tls_targets`` are those of BackendTLSPolicies that it uses, each with a Gateway that the policy's status names.
+    """
 
     routes: dict[Key, wire.Route]
     attached: frozenset[tuple[Key, str]]
+    tls_targets: frozenset[tuple[Key, str]]
     status: ir.RouteStatus
 
 
@@ -72,6 +76,7 @@ def translate_route(key: Key, options: Options, view: View) -> TranslatedRoute |
     return TranslatedRoute(
         routes={gateway: found for gateway, by in taken.items() if (found := _route(route, rules, by)) is not None},
         attached=frozenset(_counted(taken) if rules.rejection is None else ()),
+        tls_targets=frozenset((target, f"{by.namespace}/{by.name}") for target in rules.tls_targets for by in taken),
         status=ir.RouteStatus(tuple(_status(route, parent, rules, options.controller) for parent in parents)),
     )
 
@@ -176,6 +181,6 @@ LAYER = Layer(
     kinds=(api.HTTPRoute.kind,),
     compute=translate_route,
     status=lambda found: found.status,
-    counted=lambda found: found.attached,
+    counted=lambda found: found.attached | found.tls_targets,
     publish=publish,
 )

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem, summary
+from varnish_gateway.translate.policy.backend_tls import TlsRequired
 from varnish_gateway.translate.route.backends import resolve
 from varnish_gateway.translate.route.filters.rule_filters import translate_backend_filters, translate_filters
 from varnish_gateway.translate.route.matches import translate_matches
@@ -25,7 +26,7 @@ from varnish_gateway.translate.route.timeouts import translate_timeouts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from varnish_gateway.api import HTTPRoute
+    from varnish_gateway.api import HTTPRoute, Key
     from varnish_gateway.api.gateway_networking import RouteRule
     from varnish_gateway.translate.incremental.view import View
 
@@ -36,6 +37,7 @@ class Rules(Struct, frozen=True):
     rules: tuple[wire.Rule, ...]
     invalid: tuple[Problem, ...]  # one for each rule that can't be served
     unresolved: tuple[Problem, ...]
+    tls_targets: frozenset[Key] = frozenset()  # of the BackendTLSPolicies that backendRefs can't be resolved for
 
     @property
     def rejection(self) -> Problem | None:
@@ -58,7 +60,8 @@ def translate_rules(route: HTTPRoute, *, allow_external_name: bool, view: View) 
         if problem is not None:
             label = f"rule {number} ({rule.name})" if rule.name else f"rule {number}"
             invalid.append(Problem(problem.reason, f"{label}: {problem.message}"))
-    return Rules((*rules, *unsure), tuple(invalid), tuple(dict.fromkeys(unresolved)))
+    tls_targets = frozenset(problem.target for problem in unresolved if isinstance(problem, TlsRequired))
+    return Rules((*rules, *unsure), tuple(invalid), tuple(dict.fromkeys(unresolved)), tls_targets)
 
 
 def _rule(

@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 
 from varnish_gateway.ir import (
+    AncestorStatus,
     Condition,
     GatewayClassStatus,
     GatewayStatus,
@@ -13,11 +14,18 @@ from varnish_gateway.ir import (
     ListenerStatus,
     ParentRef,
     ParentStatus,
+    PolicyStatus,
     RouteKind,
     RouteStatus,
     StatusAddress,
 )
-from varnish_gateway.operator.status.documents import applied_status, faults, needs_waiting_status, route_status
+from varnish_gateway.operator.status.documents import (
+    SHARED,
+    applied_status,
+    faults,
+    needs_waiting_status,
+    shared_status,
+)
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
 OURS = "varnish-software.com/gateway"
@@ -51,6 +59,10 @@ def route(*gateways: str, status: str = "True") -> RouteStatus:
 
 def is_ours(entry: dict) -> bool:
     return entry["controllerName"] == OURS
+
+
+def route_status(desired: RouteStatus | None, found: bytes, is_ours, now: str) -> dict | None:
+    return shared_status(SHARED["HTTPRoute"], desired, found, is_ours, now)
 
 
 FOREIGN = {"parentRef": {"name": "theirs"}, "controllerName": "example.com/other", "conditions": [{"x": "as it is"}]}
@@ -130,6 +142,21 @@ def test_our_entries_of_detached_parents_are_removed():
     assert written["parents"][1]["conditions"][0]["lastTransitionTime"] == EARLIER
     assert route_status(None, stored(found), is_ours, NOW) == {"parents": [FOREIGN]}
     assert route_status(None, stored({"parents": [FOREIGN]}), is_ours, NOW) is None
+
+
+def policy(*gateways: str) -> PolicyStatus:
+    refs = (ParentRef("gateway.networking.k8s.io", "Gateway", name) for name in gateways)
+    return PolicyStatus(tuple(AncestorStatus(ref, OURS, (accepted("False"),)) for ref in refs))
+
+
+def test_ancestor_entries_of_other_controllers_are_kept_and_ours_fit_into_the_list():
+    ancestors = SHARED["BackendTLSPolicy"]
+    foreign = {"ancestorRef": {"name": "theirs"}, "controllerName": "example.com/other", "conditions": []}
+    written = shared_status(ancestors, policy("a", "b"), stored({"ancestors": [foreign] * 15}), is_ours, NOW)
+    assert [entry["ancestorRef"]["name"] for entry in written["ancestors"]] == [*["theirs"] * 15, "a"], "16 at most"
+    assert shared_status(ancestors, policy("a", "b"), stored(written), is_ours, NOW) is None
+    assert [fault["reason"] for fault in faults(written)] == ["Invalid"]
+    assert shared_status(ancestors, None, stored(written), is_ours, NOW) == {"ancestors": [foreign] * 15}
 
 
 def test_faults_are_conditions_that_a_user_has_to_act_on():
