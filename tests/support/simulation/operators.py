@@ -26,8 +26,11 @@ from varnish_gateway.operator.plan.jobs import Job
 from varnish_gateway.operator.settings import OperatorSettings
 from varnish_gateway.operator.status.readiness import PodReport
 
-REST_SECONDS, TIMEOUT_SECONDS = 30, 400
-"""How long nothing happens before the simulation is at rest, and the timeout for that."""
+REST_SECONDS, TIMEOUT_SECONDS = 75, 900
+"""How long nothing happens before the simulation is at rest, and the timeout for that.
+
+A watch may wait a minute before it tries again, and pods that serve are probed every 30 s.
+"""
 ANSWER_SECONDS = 0.3
 SILENT, FAILING = "silent", "failing"
 """A pod with that in its name does not answer, or has a problem."""
@@ -101,6 +104,7 @@ class SimulatedOperator:
         image: str = "gateway:1",
     ) -> None:
         chance = chance or random.Random(1)
+        self.image = image
         self.turn = Turn(leads=leads)
         self.reading = SimulatedClient(store, chance, delays)
         self.writing = SimulatedClient(store, chance, delays, self.turn.holds)

@@ -101,7 +101,7 @@ async def _run(chance: random.Random) -> Run:
     controllers = asyncio.create_task(_control(store, chance))
     first = [
         SimulatedOperator(store, chance, class_name=OURS, delays=Delays()),
-        SimulatedOperator(store, chance, class_name=OURS, delays=Delays(), leads=False),
+        SimulatedOperator(store, chance, class_name=OURS, delays=Delays(), leads=False, image="gateway:2"),
         SimulatedOperator(store, chance, class_name=OTHERS, delays=Delays()),
     ]
     turbulence = Turbulence(store, chance, [one.turn for one in first[:2]])
@@ -115,7 +115,11 @@ async def _run(chance: random.Random) -> Run:
     problems = await _rest(store, first)
     problems += [f"the oracle: {problem}" for problem in Oracle(store.documents, store.faults.lost).problems()]
     before = dict(store.documents)
-    fresh = [SimulatedOperator(store, chance, class_name=name, delays=Delays()) for name in (OURS, OTHERS)]
+    image = next(one.image for one in first if one.turn.holds())
+    fresh = [
+        SimulatedOperator(store, chance, class_name=OURS, delays=Delays(), image=image),
+        SimulatedOperator(store, chance, class_name=OTHERS, delays=Delays()),
+    ]
     problems += await _rest(store, fresh)
     controllers.cancel()
     return Run(store, turbulence.log, problems, [write for one in fresh for write in one.writing.writes], before)
