@@ -7,7 +7,8 @@ import json
 import msgspec
 import pytest
 
-from varnish_gateway.chaperone.feeds import cluster
+from varnish_gateway import errors
+from varnish_gateway.chaperone.feeds import cluster, slices
 from varnish_gateway.chaperone.feeds.cluster import ClusterFeed
 from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.process.sockets import parse_listen
@@ -17,8 +18,9 @@ from varnish_gateway.ir import wire
 from varnish_gateway.kube.metrics import Metrics
 
 
-def shard(number, *names):
-    routes = tuple(wire.Route(namespace="n", name=name, attachments=(), rules=()) for name in names)
+def shard(number, *names, service=None):
+    rules = (wire.Rule(backends=(wire.Backend(service=service, port=80),)),) if service else ()
+    routes = tuple(wire.Route(namespace="n", name=name, attachments=(), rules=rules) for name in names)
     return msgspec.json.encode(wire.Routing(version=2, shard=number, shards=2, listeners=(), routes=routes)).decode()
 
 
@@ -29,13 +31,21 @@ class ApiServer:
         self.metrics = Metrics()
         self.named, self.held = named, held
         self.gets = 0
+        self.refusal = None
 
-    async def read(self, *_, **__):
+    async def read(self, path, **_):
+        if "endpointslices" in path:
+            return self.slices()
         index = {"version": 2, "shards": [content_hash(text.encode()) for text in (shard(0), self.named)]}
         metadata = {"name": "gw-vcl", "namespace": "n", "resourceVersion": "5"}
         data = {"main.vcl": "vcl 4.1;", "routing.json": shard(0), "shards.json": json.dumps(index)}
         items = [{"metadata": metadata, "data": data}]
         return json.dumps({"kind": "ConfigMapList", "metadata": {"resourceVersion": "10"}, "items": items}).encode()
+
+    def slices(self):
+        if self.refusal is not None:
+            raise self.refusal
+        return json.dumps({"kind": "EndpointSliceList", "metadata": {"resourceVersion": "10"}, "items": []}).encode()
 
     async def get(self, *_, **__):
         self.gets += 1
@@ -97,3 +107,19 @@ async def test_shard_that_the_index_names_is_read_once(tmp_path):
         await until_served(plane, shard(1, "b"))
         await asyncio.sleep(0.1)
     assert api_server.gets == 1
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_fresh_pod_serves_nothing_before_its_endpoints_are_listed(tmp_path, monkeypatch, status):
+    """It isn't ready as long as nothing is applied."""
+    monkeypatch.setattr(slices, "FIRST_LIST_SECONDS", 0.05)
+    text = shard(1, "a", service="tea/tea")
+    api_server = ApiServer(named=text, held=text)
+    api_server.refusal = errors.ApiError("in trouble", status=status)
+    async with following(api_server, tmp_path) as plane:
+        async with asyncio.timeout(5):
+            while api_server.metrics.watch_restarts["EndpointSlice"] < 5:
+                await asyncio.sleep(0.01)
+        assert plane.routing == {}
+        api_server.refusal = None
+        await until_served(plane, text)
