@@ -161,6 +161,7 @@ def test_values_shape_the_operator():
     assert environment["IMAGE_PULL_SECRETS"] == "first,second"
     assert environment["GATEWAY_CLASS_NAME"] == "maximal.example"
     assert environment["LEASE_SECONDS"] == "7"
+    assert environment["ROLLOUTS_AT_ONCE"] == "20"
     assert environment["CHAPERONE_CLUSTER_ROLE"] == "maximal-chaperone"
     assert pod["imagePullSecrets"] == [{"name": "first"}, {"name": "second"}]
     assert pod["serviceAccountName"] == "maximal-account"

@@ -8,9 +8,9 @@ from support.simulation.operators import SimulatedOperator, at_rest
 from support.simulation.store import Store
 from support.simulation.virtualtime import in_virtual_time
 from varnish_gateway.api import Key
-from varnish_gateway.operator.execute import rollouts
+from varnish_gateway.operator.settings import ROLLOUTS_AT_ONCE
 
-GATEWAYS = [f"g{number}" for number in range(3 * rollouts.AT_ONCE)]
+GATEWAYS = [f"g{number}" for number in range(3 * ROLLOUTS_AT_ONCE)]
 SOON = 12.0
 """Within that, in seconds, a postponed Deployment is looked at again."""
 
@@ -52,7 +52,7 @@ async def test_new_image_reaches_a_bounded_number_of_gateways_at_a_time():
     while len(finished) < len(GATEWAYS):
         await asyncio.sleep(SOON)
         rolling = upgraded(store) - finished
-        assert 0 < len(rolling) <= rollouts.AT_ONCE
+        assert 0 < len(rolling) <= ROLLOUTS_AT_ONCE
         for name in GATEWAYS:
             status, message = programmed(store, name)
             is_waiting = Key("Deployment", HOME, name) not in rolling | finished

@@ -26,6 +26,7 @@ from varnish_gateway.operator.execute.executor import Executor
 from varnish_gateway.operator.execute.finalizer import FinalizerWriter
 from varnish_gateway.operator.execute.objects import ObjectWriter
 from varnish_gateway.operator.execute.queue import Queue
+from varnish_gateway.operator.execute.rollouts import Rollouts
 from varnish_gateway.operator.execute.routing import RoutingWriter
 from varnish_gateway.operator.execute.statuses import StatusWriter
 from varnish_gateway.operator.execute.workers import Workers
@@ -111,7 +112,8 @@ class Operator:
         self.queue: Queue[Job] = Queue()
         writer = Writer(dependencies.writing)
         warnings = Warnings(self._recorder, observed)
-        objects = ObjectWriter(writer, self._watches, self._reconciler.objects, warnings)
+        rollouts = Rollouts(observed.owned, settings.rollouts_at_once)
+        objects = ObjectWriter(writer, self._watches, self._reconciler.objects, warnings, rollouts=rollouts)
         executor = Executor(
             self._reconciler,
             observed,

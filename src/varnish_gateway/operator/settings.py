@@ -14,6 +14,7 @@ from varnish_gateway.runtime.environment import Address
 
 SHORTEST_LEASE_SECONDS = 3.0
 LONGEST_CLASS_NAME = 228
+ROLLOUTS_AT_ONCE = 5
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 DEFAULT_IMAGE = "ghcr.io/varnish/varnish-gateway:latest"
 
@@ -29,6 +30,7 @@ class OperatorSettings(Struct, frozen=True, kw_only=True):
     identity: str = "vgw"
     leader_election: bool = True
     lease_seconds: float = 15.0
+    rollouts_at_once: int = ROLLOUTS_AT_ONCE
     metrics: Address = Address("", 8080)
     health: Address = Address("", 8081)
     chaperone_port: int = HEALTH_PORT  # where the chaperones of the pods answer
@@ -47,6 +49,7 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
         identity=environment.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
         leader_election=env.flag(environment, "LEADER_ELECTION", default=True),
         lease_seconds=_lease_seconds(environment, default.lease_seconds),
+        rollouts_at_once=_rollouts(environment, default.rollouts_at_once),
         metrics=env.address(environment, "METRICS_ADDR", ":8080"),
         health=env.address(environment, "HEALTH_ADDR", ":8081"),
         log_level=env.log_level(environment),
@@ -66,6 +69,13 @@ def _lease_seconds(environment: Mapping[str, str], default: float) -> float:
     if seconds < SHORTEST_LEASE_SECONDS:
         raise errors.BadSettings(f"LEASE_SECONDS: {seconds:g} is too short; write {SHORTEST_LEASE_SECONDS:g} or more")
     return seconds
+
+
+def _rollouts(environment: Mapping[str, str], default: int) -> int:
+    value = environment.get("ROLLOUTS_AT_ONCE") or str(default)
+    if not value.isascii() or not value.isdigit() or not int(value):
+        raise errors.BadSettings(f"ROLLOUTS_AT_ONCE: {value!r} is not a number of Gateways; write 1 or more")
+    return int(value)
 
 
 def _class_name(name: str) -> str:

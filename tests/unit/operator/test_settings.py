@@ -14,6 +14,16 @@ def test_lease_seconds_are_read_from_the_environment():
     assert from_environment({"LEASE_SECONDS": "30"}).lease_seconds == 30
 
 
+def test_rollouts_at_once_are_read_from_the_environment():
+    assert from_environment({"ROLLOUTS_AT_ONCE": "20"}).rollouts_at_once == 20
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "all"])
+def test_rollouts_at_once_that_are_no_number_are_rejected(value):
+    with pytest.raises(errors.BadSettings, match="ROLLOUTS_AT_ONCE"):
+        from_environment({"ROLLOUTS_AT_ONCE": value})
+
+
 @pytest.mark.parametrize("value", ["2.9", "0", "-5", "soon"])
 def test_lease_seconds_too_short_or_not_a_number_are_rejected(value):
     with pytest.raises(errors.BadSettings, match="LEASE_SECONDS"):

@@ -45,6 +45,7 @@ def test_the_chart_names_things_as_the_operator_does():
     assert values["gatewayClass"]["name"] == default.class_name
     assert values["chaperone"]["clusterRole"] == default.chaperone_role
     assert values["leaderElection"] == {"enabled": default.leader_election, "leaseSeconds": default.lease_seconds}
+    assert values["rolloutsAtOnce"] == default.rollouts_at_once
     assert values["images"]["gateway"]["repository"] == default.image.rpartition(":")[0]
     (namespace,) = [document for document in documents(DEPLOY / "00-prereqs.yaml") if document["kind"] == "Namespace"]
     assert namespace["metadata"]["name"] == default.namespace

@@ -13,8 +13,8 @@ from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.operator.observe.owned import OwnedObject
 from varnish_gateway.operator.plan.objects import Manifest
+from varnish_gateway.operator.settings import ROLLOUTS_AT_ONCE
 
-AT_ONCE = 5
 LONGEST_SECONDS = 600.0
 """How long a rollout that doesn't end keeps others waiting; Kubernetes calls one failed after as long."""
 
@@ -22,7 +22,7 @@ LONGEST_SECONDS = 600.0
 class Rollouts:
     """``at_once``: how many Deployments are in an upgrade at the same time."""
 
-    def __init__(self, owned: Mapping[Key, OwnedObject], at_once: int = AT_ONCE) -> None:
+    def __init__(self, owned: Mapping[Key, OwnedObject], at_once: int = ROLLOUTS_AT_ONCE) -> None:
         self._owned = owned
         self._at_once = at_once
         self._started: dict[Key, tuple[str, float]] = {}  # the template that is rolled out, and since when
