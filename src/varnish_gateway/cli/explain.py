@@ -14,15 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from varnish_gateway.ir import wire
-    from varnish_gateway.standalone.explanation import ConsideredRule, SocketExplanation, Winner
+    from varnish_gateway.standalone.explanation import ConsideredRule, Share, SocketExplanation, Winner
 
 _DESCRIPTION = """\
 Explain what happens to a request: the listener, route and rule that match it, why they take
 precedence over others, the backends with their probabilities, and what filters change. The same
 router serves traffic. Nothing is started and no request is sent.
 
-The port in the URL selects the listener. The exit status is 1 if no rule matches.
+Scheme and port of the URL select the listener. The exit status is 1 if no rule matches, or if the
+gateway itself answers with a 5xx, also to a share of the requests.
 """
+
+ENDPOINTS_SHOWN = 8
+"""More endpoints of a pool than this are counted, not listed."""
 
 _EXAMPLES = """\
 examples:
@@ -50,20 +54,20 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the explanation; return 1 if no rule matches."""
+    """Print the explanation; return 1 if no rule matches, or the gateway itself answers with an error."""
     from varnish_gateway.standalone.explanation import explain
     from varnish_gateway.standalone.translation import translate_files
 
     translation = translate_files(arguments.paths)
     print_complaints(translation)
-    matched = True
+    serves = True
     for number, answer in enumerate(explain(translation, arguments.method, arguments.url, arguments.header)):
         if number:
             print()
         for line in _lines(answer, Paint(sys.stdout)):
             print(line)
-        matched = matched and answer.explanation.winner is not None
-    return 0 if matched else 1
+        serves = serves and answer.explanation.winner is not None and answer.own_error is None
+    return 0 if serves else 1
 
 
 def _lines(answer: SocketExplanation, paint: Paint) -> Iterator[str]:
@@ -79,30 +83,46 @@ def _lines(answer: SocketExplanation, paint: Paint) -> Iterator[str]:
     if found.winner is None:
         yield _row(paint, "Answer", paint("red", f"404, no rule matches {found.host}{found.target}"))
     else:
-        yield from _winner(found.winner, paint, preflight=found.preflight)
+        yield from _winner(found.winner, answer, paint)
     for number, other in enumerate(found.runners_up):
         label = "Instead of" if found.winner and not number else "Considered" if not number else ""
         yield _row(paint, label, f"{_rule(other)}: {_match(other)}: {paint('yellow', other.reason)}")
 
 
-def _winner(winner: Winner, paint: Paint, *, preflight: bool) -> Iterator[str]:
+def _winner(winner: Winner, answer: SocketExplanation, paint: Paint) -> Iterator[str]:
     name = f' "{winner.rule.name}"' if winner.rule.name else ""
     yield _row(paint, "Route", paint("green", f"{_rule(winner)}{name}"))
     yield _row(paint, "Because", _match(winner))
-    if preflight:
+    if answer.explanation.preflight:
         yield _row(paint, "Answer", "204 from the gateway itself, to a preflight")
         yield from (_row(paint, "CORS", line) for line in _cors(winner.rule.cors))
         return
     if winner.location is not None and winner.rule.redirect is not None:
         yield _row(paint, "Answer", f"{winner.rule.redirect.status} to {winner.location}")
     elif winner.rule.status is not None:
-        yield _row(paint, "Answer", f"{winner.rule.status} from the gateway itself")
+        yield _row(paint, "Answer", _own(winner.rule.status, paint))
     for number, share in enumerate(winner.backends):
-        target = share.pool or f"{share.status} from the gateway itself"
+        target = f"{share.pool}: {_endpoints(share, answer, paint)}" if share.pool else _own(share.status, paint)
         yield _row(paint, "" if number else "Backends", f"{share.probability:6.1%}  {target}")
     yield from _filters(winner, paint)
     yield from (_row(paint, "CORS", line) for line in _cors(winner.rule.cors))
     yield from _timing(winner.rule, paint)
+
+
+def _own(status: int | None, paint: Paint) -> str:
+    text = f"{status} from the gateway itself"
+    return paint("red", text) if status is not None and status >= 500 else text
+
+
+def _endpoints(share: Share, answer: SocketExplanation, paint: Paint) -> str:
+    """Return the addresses of a pool, and how many more there are."""
+    if (status := answer.status_of(share)) is not None:
+        return paint("red", f"no endpoints, {status} from the gateway itself")
+    if not (pool := answer.pools.get(share.pool or "", ())):
+        return f"the addresses of {answer.external(share)}"
+    shown = [f"[{each.address}]:{each.port}" if ":" in each.address else f"{each.address}:{each.port}" for each in pool]
+    more = len(shown) - ENDPOINTS_SHOWN
+    return ", ".join(shown[:ENDPOINTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _timing(rule: wire.Rule, paint: Paint) -> Iterator[str]:

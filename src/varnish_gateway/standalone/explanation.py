@@ -1,10 +1,11 @@
 """Explain what the router does with a request.
 
 In:   a translation, and a request: method, URL, headers.
-Out:  a ``SocketExplanation`` for each socket that the URL may mean, or ``NotListening``.
+Out:  a ``SocketExplanation`` for each socket that the URL may mean, or ``NotListening``: with the endpoints
+      that the files give each pool.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,11 +14,14 @@ import msgspec
 
 from varnish_gateway import errors
 from varnish_gateway._ghost import Router
-from varnish_gateway.api import Key
+from varnish_gateway.api import EndpointSlice, Key, Object
+from varnish_gateway.dataplane.ghost.files import Pools
+from varnish_gateway.dataplane.ghost.join import Join
 from varnish_gateway.ir import wire
 from varnish_gateway.standalone.translation import TranslatedGateway, Translation
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+NO_ENDPOINTS = 503
 
 
 class ConsideredRule(msgspec.Struct, kw_only=True, rename="camel"):
@@ -68,12 +72,36 @@ class ExplainedSocket:
     gateway: Key
     name: str
     port: int
+    scheme: str
 
 
 @dataclass(frozen=True)
 class SocketExplanation:
     socket: ExplainedSocket
     explanation: Explanation
+    pools: Pools
+
+    @property
+    def own_error(self) -> int | None:
+        """The 5xx that the gateway itself answers with, to all requests like this one or to a share of them."""
+        winner = self.explanation.winner
+        if winner is None or self.explanation.preflight or winner.location is not None:
+            return None
+        statuses = [winner.rule.status, *(self.status_of(share) for share in winner.backends if share.probability)]
+        return next((status for status in statuses if status is not None and status >= 500), None)
+
+    def status_of(self, share: Share) -> int | None:
+        """Return the status that stands for a backend: that of the share, or 503 for a pool without endpoints."""
+        if share.pool is None:
+            return share.status
+        is_known = self.pools.get(share.pool) or self.external(share) is not None
+        return None if is_known else NO_ENDPOINTS
+
+    def external(self, share: Share) -> str | None:
+        """Return the host of an ExternalName Service, which is resolved when the gateway runs."""
+        winner = self.explanation.winner
+        backends = winner.rule.backends if winner is not None else ()
+        return next((each.external for each in backends if f"{each.service}:{each.port}" == share.pool), None)
 
 
 class NotListening(errors.InvalidInput):
@@ -85,12 +113,21 @@ def explain(
 ) -> Iterator[SocketExplanation]:
     """Yield what happens on each socket that the URL may mean."""
     for socket in _chosen(url, _sockets(translation)):
-        router = _router(translation.gateways[socket.gateway])
+        gateway = translation.gateways[socket.gateway]
+        router = _router(gateway)
         try:
             answer = router.explain(socket.name, method, url, headers)
         except ValueError as error:
             raise errors.InvalidInput(f"the request is answered with 400: {error}") from None
-        yield SocketExplanation(socket, msgspec.json.decode(answer, type=Explanation))
+        pools = _pools(gateway, translation.changes.objects)
+        yield SocketExplanation(socket, msgspec.json.decode(answer, type=Explanation), pools)
+
+
+def _pools(gateway: TranslatedGateway, objects: Mapping[Key, Object | None]) -> Pools:
+    """Return the endpoints of every pool, joined as the data plane does it."""
+    slices = {key: obj for key, obj in objects.items() if isinstance(obj, EndpointSlice)}
+    joined = Join().update(routing=dict(enumerate(gateway.shards)), slices=slices)
+    return {name: pool for name, pool in joined.items() if pool is not None}
 
 
 def _router(gateway: TranslatedGateway) -> Any:  # noqa: ANN401  # typed in _ghost.pyi
@@ -102,7 +139,7 @@ def _router(gateway: TranslatedGateway) -> Any:  # noqa: ANN401  # typed in _gho
 
 def _sockets(translation: Translation) -> list[ExplainedSocket]:
     found = {
-        ExplainedSocket(key, listener.socket, listener.port): None
+        ExplainedSocket(key, listener.socket, listener.port, listener.scheme): None
         for key, gateway in sorted(translation.gateways.items())
         for listener in gateway.listeners
     }
@@ -110,7 +147,7 @@ def _sockets(translation: Translation) -> list[ExplainedSocket]:
 
 
 def _chosen(url: str, sockets: list[ExplainedSocket]) -> list[ExplainedSocket]:
-    """Choose by the URL's port; without one by the scheme's, and if nothing listens there, return every socket."""
+    """Choose by scheme and port of the URL; without a port by the scheme's, or else all sockets of that scheme."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -118,9 +155,13 @@ def _chosen(url: str, sockets: list[ExplainedSocket]) -> list[ExplainedSocket]:
         raise errors.BadSettings(f"{url}: {error}") from None
     if not sockets:
         raise NotListening("no listener of any Gateway is served")
+    served = ", ".join(f"{socket.scheme} on {socket.port} ({socket.gateway})" for socket in sockets)
     chosen = port or _DEFAULT_PORTS.get(parts.scheme)
-    listening = [socket for socket in sockets if socket.port == chosen]
-    if port is not None and not listening:
-        served = ", ".join(f"{socket.port} ({socket.gateway})" for socket in sockets)
-        raise NotListening(f"nothing listens on port {port}: the connection is refused; ports served: {served}")
-    return listening or sockets
+    if port is not None and all(socket.port != port for socket in sockets):
+        raise NotListening(f"nothing listens on port {port}: the connection is refused; served: {served}")
+    speaking = [socket for socket in sockets if parts.scheme in ("", socket.scheme)]
+    listening = [socket for socket in speaking if socket.port == chosen]
+    if not speaking or (port is not None and not listening):
+        where = f"port {port} does not serve" if port is not None else "no port serves"
+        raise NotListening(f"{where} {parts.scheme}: the connection fails; served: {served}")
+    return listening or speaking

@@ -24,8 +24,8 @@ def test_matching_rule_is_explained_with_backends_and_filters(explain):
         "Listener   http (socket http-8080, hostname *)",
         'Route      default/cafe, rule 0, match 0 "tea"',
         "Because    host cafe.example.com, path prefix /tea",
-        "Backends    90.0%  default/tea:80",
-        "            10.0%  default/green:80",
+        "Backends    90.0%  default/tea:80: 127.0.0.1:9101, 127.0.0.2:9101",
+        "            10.0%  default/green:80: 127.0.0.1:80",
         "Filter     request header x-a is set to 'b'",
         "Filter     request header x-c is removed",
         "Filter     Host becomes origin.example.com",
@@ -76,8 +76,48 @@ def test_request_without_a_matching_listener_is_explained(explain):
 def test_port_without_a_listener_is_an_error(explain):
     status, lines = explain("GET", "http://cafe.example.com:81/tea")
     assert status == 1
-    served = "8080 (Gateway default/cafe), 8081 (Gateway default/cafe)"
-    assert lines == [f"vgw: nothing listens on port 81: the connection is refused; ports served: {served}"]
+    served = "http on 8080 (Gateway default/cafe), http on 8081 (Gateway default/cafe)"
+    assert lines == [f"vgw: nothing listens on port 81: the connection is refused; served: {served}"]
+
+
+@pytest.mark.parametrize(
+    ("url", "where"),
+    [("https://cafe.example.com:8080/tea", "port 8080 does not serve https"), ("https://a/", "no port serves https")],
+)
+def test_scheme_that_the_port_does_not_speak_is_an_error(explain, url, where):
+    status, lines = explain("GET", url)
+    assert status == 1
+    assert lines[0].startswith(f"vgw: {where}: the connection fails; served: http on 8080 (Gateway default/cafe)")
+
+
+def test_pool_without_endpoints_is_an_error_of_the_gateway(cafe, explain):
+    cafe.write_text(cafe.read_text().replace("service-name: tea", "service-name: milk"))
+    status, lines = explain("GET", "http://cafe.example.com:8080/tea")
+    assert status == 1
+    assert "Backends    90.0%  default/tea:80: no endpoints, 503 from the gateway itself" in lines
+
+
+def test_backend_that_does_not_exist_is_an_error_of_the_gateway(cafe, explain):
+    cafe.write_text(cafe.read_text().replace("{name: green, port: 80, weight: 1}", "{name: milk, port: 80, weight: 1}"))
+    status, lines = explain("GET", "http://cafe.example.com:8080/tea")
+    assert status == 1
+    assert "            10.0%  500 from the gateway itself" in lines
+
+
+def test_backend_without_weight_is_no_error(cafe, explain):
+    cafe.write_text(cafe.read_text().replace("{name: green, port: 80, weight: 1}", "{name: milk, port: 80, weight: 0}"))
+    assert explain("GET", "http://cafe.example.com:8080/tea")[0] == 0
+
+
+def test_external_name_and_many_endpoints_are_shown_in_short(cafe, explain):
+    many = ", ".join(f"{{addresses: [10.0.0.{number}]}}" for number in range(1, 11))
+    text = cafe.read_text().replace("externalName: localhost", "externalName: example.com")
+    cafe.write_text(text.replace("[{addresses: [127.0.0.1]}, {addresses: [127.0.0.2]}]", f"[{many}]"))
+    status, lines = explain("GET", "http://cafe.example.com:8080/tea")
+    assert status == 0
+    assert lines[4].startswith("Backends    90.0%  default/tea:80: 10.0.0.1:9101, 10.0.0.10:9101, ")
+    assert lines[4].endswith(" and 2 more")
+    assert lines[5] == "            10.0%  default/green:80: the addresses of example.com"
 
 
 def test_url_without_a_port_is_explained_for_every_socket(explain):
@@ -129,6 +169,13 @@ apiVersion: v1
 kind: Service
 metadata: {name: shop}
 spec: {ports: [{port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: shop-1, labels: {kubernetes.io/service-name: shop}}
+addressType: IPv6
+endpoints: [{addresses: ["::1"]}]
+ports: [{port: 9101}]
 """
 CORS_LINES = [
     "CORS       pages of https://a.org may read the answers",
@@ -151,7 +198,7 @@ def explain_shop(tmp_path, capsys):
 
 def test_timeouts_retries_and_cors_are_explained(explain_shop):
     assert explain_shop("PUT", "http://a:8080/orders")[4:] == [
-        "Backends   100.0%  default/shop:80",
+        "Backends   100.0%  default/shop:80: [::1]:9101",
         *CORS_LINES,
         "Time-outs  10 s for the request",
         "           0.5 s for the attempt",
