@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -157,6 +158,59 @@ def test_refused_connections_cost_no_retry(serve, method):
     with ScriptedOrigin(answer(500), answer()) as flaky:
         ghost = serve(flaky, *(refusing_endpoint() for _ in range(4)), retry=retry(1))
         assert ghost.get(method=method).status == 200
+
+
+# -- connections that were used before --------------------------------------------------
+
+
+def on_a_used_connection(ghost: GhostHarness, method: str, body: bytes | None = None) -> int:
+    """Send a request on the connection that another one has left; return its status."""
+    before = f"/before-{uuid.uuid4()}"
+    assert ghost.get(before).status == 200
+    ghost.wait_recycled(before)
+    return ghost.get("/then", method=method, body=body).status
+
+
+ONCE = [("POST", None), ("POST", b"small"), ("PATCH", b"small"), ("LOCK", None)]
+AGAIN = [("GET", None), ("HEAD", None), ("DELETE", None), ("OPTIONS", None), ("PUT", b"small")]
+
+
+@pytest.mark.parametrize("failure", [close, reset])
+@pytest.mark.parametrize("policy", [None, retry(2)])
+@pytest.mark.parametrize(("method", "body"), ONCE)
+def test_endpoint_that_closes_a_used_connection_gets_a_request_that_is_not_idempotent_once(
+    serve, failure, policy, method, body
+):
+    with ScriptedOrigin(answer(), failure, answer()) as flaky:
+        assert on_a_used_connection(serve(flaky, retry=policy), method, body) == 502
+    before, then = flaky.ports
+    assert before == then
+
+
+@pytest.mark.parametrize("failure", [close, reset])
+@pytest.mark.parametrize(("method", "body"), AGAIN)
+def test_endpoint_that_closes_a_used_connection_gets_an_idempotent_request_again(serve, failure, method, body):
+    with ScriptedOrigin(answer(), failure, answer(200, b"")) as flaky:
+        # varnishd keeps the body of a request for rules with retries; it needs none of them here.
+        assert on_a_used_connection(serve(flaky, retry=body and retry(1)), method, body) == 200
+    before, then, again = flaky.ports
+    assert before == then != again
+
+
+def test_status_that_is_retried_repeats_a_post_on_a_used_connection(serve):
+    with ScriptedOrigin(answer(), answer(503), answer()) as flaky:
+        assert on_a_used_connection(serve(flaky, retry=retry(1)), "POST", b"small") == 200
+    assert len(set(flaky.ports)) == 1
+
+
+def test_user_vcl_may_repeat_what_varnishd_does_not(serve):
+    """What ghost withholds is varnishd's own second chance, not the ``return (retry)`` of user VCL."""
+    with ScriptedOrigin(answer(), close, answer()) as flaky:
+        ghost = serve(flaky)
+        ghost.load_vcl("sub vcl_backend_error { return (retry); }")
+        assert on_a_used_connection(ghost, "POST") == 200
+        ghost.load_vcl()
+    assert len(flaky.requests) == 3
 
 
 # -- time ------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Time-outs of rules: a 504 in time, whatever keeps the endpoint busy; nothing for rules without."""
 
 import asyncio
-import re
 import time
 from collections.abc import Iterator
 
@@ -10,7 +9,6 @@ import pytest
 from support.http.client import Answer, Request, over_http2
 from support.http.scripted_origin import ScriptedOrigin, answer, close, late, silence, trickle
 from support.varnish.ghost import GhostHarness, black_hole, refusing_endpoint
-from support.waiting import until
 from varnish_gateway.ir import wire
 
 SOON = 5.0
@@ -56,15 +54,10 @@ def test_a_connection_that_was_used_before_is_no_less_in_time(serve):
         ghost = serve(slow, timeouts=within(request=2000))
         for path in ("/first", "/second"):
             assert ghost.get(path).status == 200
-            until(lambda: has_given_back(ghost, path), "the connection can be used again")  # noqa: B023
+            ghost.wait_recycled(path)
         answered, seconds = timed(ghost)
     assert (answered.status, slow.connections) == (504, 1)
     assert 1.95 < seconds < 2 + SOON
-
-
-def has_given_back(ghost: GhostHarness, path: str) -> bool:
-    """Tell whether the fetch of this path is done with its connection, which may be after its client has the answer."""
-    return bool(re.search(rf"BereqURL +{path}\n.*BackendClose .*recycle", ghost.log, re.DOTALL))
 
 
 def test_a_broken_connection_is_no_time_out(serve):

@@ -1,7 +1,7 @@
 """An endpoint that follows a script: late, wrong, or not at all.
 
 In:   steps. The n-th request is answered by the n-th of them, and further ones by the last.
-Out:  a loopback endpoint; ``requests`` holds what was received, ``times`` when.
+Out:  a loopback endpoint; ``requests`` holds what was received, ``times`` when, ``ports`` from which of the sender's.
 """
 
 import socket
@@ -64,6 +64,7 @@ class ScriptedOrigin:
     def __init__(self, *steps: Step) -> None:
         self.requests: list[bytes] = []
         self.times: list[float] = []
+        self.ports: list[int] = []
         self.connections = 0
         self._steps = steps
         self._stop = threading.Event()
@@ -106,14 +107,16 @@ class ScriptedOrigin:
         connection.settimeout(0.05)
         with connection:
             try:
-                while (request := self._read(connection)) and self._step(request)(connection, self._stop):
+                port = connection.getpeername()[1]
+                while (request := self._read(connection)) and self._step(request, port)(connection, self._stop):
                     pass
             except OSError:
                 return
 
-    def _step(self, request: bytes) -> Step:
+    def _step(self, request: bytes, port: int) -> Step:
         with self._lock:
             number = len(self.requests)
+            self.ports.append(port)
             self.requests.append(request)
             self.times.append(time.monotonic())
         return self._steps[min(number, len(self._steps) - 1)]

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import http.client
 import os
+import re
 import shutil
 import signal
 import socket
@@ -207,6 +208,11 @@ class GhostHarness:
         """Varnishd's log of recent requests."""
         call = ["varnishlog", "-d", "-g", "request", "-n", str(self.directory / "varnish")]
         return subprocess.run(call, capture_output=True, text=True, errors="replace", check=True).stdout
+
+    def wait_recycled(self, path: str) -> None:
+        """Wait until another fetch can use the connection of this one, which may be after the client has its answer."""
+        recycled = re.compile(rf"BereqURL +{path}\n.*BackendClose .*recycle", re.DOTALL)
+        until(lambda: bool(recycled.search(self.log)), "the connection can be used again")
 
     # -- administration
 

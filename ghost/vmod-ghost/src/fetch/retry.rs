@@ -3,7 +3,8 @@
 //! Where nothing was sent, ghost tries the next endpoint at once, for any rule and method.
 //! Everything else needs a rule with retries. After one of its codes ghost repeats the
 //! request if the body is still there. After a broken connection or a time-out the endpoint
-//! may have carried the request out, so ghost repeats only idempotent methods.
+//! may have carried the request out, so ghost repeats only idempotent methods, and keeps
+//! varnishd from repeating others by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +89,8 @@ impl<'f, 'c, 'r> RetryLoop<'f, 'c, 'r> {
     /// Try one endpoint.
     fn attempt(&mut self, native: &Arc<Native>, round: &mut Round<'_>) -> Next {
         let limit = self.deadlines.limit();
-        let ended = self.attempts.run(native, limit);
+        let harmless = is_harmless(&self.attempts);
+        let ended = self.attempts.run(native, limit, !harmless);
         round.note(ended);
         match ended {
             Ended::Answered(status) => {
@@ -106,8 +108,8 @@ impl<'f, 'c, 'r> RetryLoop<'f, 'c, 'r> {
                 Next::another_if(!round.takes_too_long() && !self.deadlines.are_over())
             }
             Ended::Broken | Ended::TimedOut => {
-                let harmless = self.attempts.can_repeat() && is_harmless(&self.attempts);
-                Next::another_if(harmless && self.retries.made_after(Duration::ZERO))
+                let repeatable = harmless && self.attempts.can_repeat();
+                Next::another_if(repeatable && self.retries.made_after(Duration::ZERO))
             }
         }
     }

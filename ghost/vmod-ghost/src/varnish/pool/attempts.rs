@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use super::bytes::{self, Bytes};
 use super::native::Native;
+use super::second_chance::SecondChance;
 use super::timeouts::{Limit, Timeouts};
 use super::{body_deadline, drain, finish_native, served, Served};
 use crate::varnish::director::methods_of;
@@ -80,8 +81,9 @@ impl<'f, 'c> Attempts<'f, 'c> {
     }
 
     /// Fetch from one endpoint, until the limit at most. A response that the last attempt
-    /// got is discarded.
-    pub fn run(&mut self, native: &Arc<Native>, limit: Limit) -> Ended {
+    /// got is discarded. varnishd sends a request once more where a connection that was used
+    /// before closes without a response, unless it is to be sent `once`.
+    pub fn run(&mut self, native: &Arc<Native>, limit: Limit, once: bool) -> Ended {
         if self.is_answered() {
             self.discard(None);
         }
@@ -94,10 +96,12 @@ impl<'f, 'c> Attempts<'f, 'c> {
         // between it and the return, for only `finish` gives the connection back.
         self.served.get_mut().0 = Some((Arc::clone(native), self.earlier));
         let timeouts = Timeouts::begin(self.fetch, limit);
+        let second_chance = SecondChance::begin(self.fetch, once);
         self.fetch.raw_mut().acct = Bytes::default();
         // SAFETY: the busyobj is this thread's, and gethdrs is called as varnishd itself
         // calls it: without a connection open, with an empty beresp.
         let answered = unsafe { get_headers(ctx, raw) == 0 };
+        second_chance.end(self.fetch);
         self.last = if answered {
             bytes::add(&mut self.fetch.raw_mut().acct, &self.earlier);
             Ended::Answered(self.fetch.beresp().map_or(0, |beresp| beresp.status()))

@@ -10,6 +10,7 @@ mod bytes;
 mod drain;
 pub(super) mod native;
 pub(super) mod pipe;
+mod second_chance;
 pub(super) mod statistics;
 pub(super) mod timeouts;
 
