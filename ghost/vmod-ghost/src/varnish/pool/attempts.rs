@@ -14,6 +14,7 @@ use super::bytes::{self, Bytes};
 use super::native::Native;
 use super::second_chance::SecondChance;
 use super::timeouts::{Limit, Timeouts};
+use super::upload::Upload;
 use super::{body_deadline, drain, finish_native, served, Served};
 use crate::varnish::director::methods_of;
 use crate::varnish::fetch::Fetch;
@@ -97,10 +98,12 @@ impl<'f, 'c> Attempts<'f, 'c> {
         self.served.get_mut().0 = Some((Arc::clone(native), self.earlier));
         let timeouts = Timeouts::begin(self.fetch, limit);
         let second_chance = SecondChance::begin(self.fetch, once);
+        let upload = Upload::begin(self.fetch, limit);
         self.fetch.raw_mut().acct = Bytes::default();
         // SAFETY: the busyobj is this thread's, and gethdrs is called as varnishd itself
         // calls it: without a connection open, with an empty beresp.
         let answered = unsafe { get_headers(ctx, raw) == 0 };
+        let stalled = upload.end();
         second_chance.end(self.fetch);
         self.last = if answered {
             bytes::add(&mut self.fetch.raw_mut().acct, &self.earlier);
@@ -109,13 +112,27 @@ impl<'f, 'c> Attempts<'f, 'c> {
             let bytes = self.fetch.raw().acct;
             // A body that was read for this attempt is gone, if none of it was written.
             let sent = bytes.bereq_hdrbytes > 0 || !self.can_repeat();
-            let ended = timeouts.failure(self.fetch, sent);
+            let failure = timeouts.failure(self.fetch, sent);
             bytes::add(&mut self.earlier, &bytes);
             self.restore();
-            ended
+            if stalled {
+                Ended::TimedOut
+            } else {
+                failure
+            }
         };
         timeouts.end(self.fetch);
+        self.discard_if_late(limit);
         self.last
+    }
+
+    /// A response whose head is complete only when time is up would lose its body.
+    fn discard_if_late(&mut self, limit: Limit) {
+        let late = limit.moment().filter(|&moment| moment <= Instant::now());
+        if late.is_some() && self.is_answered() {
+            self.discard(late);
+            self.last = Ended::TimedOut;
+        }
     }
 
     /// Discard the response that the last attempt got, and read its body until this moment

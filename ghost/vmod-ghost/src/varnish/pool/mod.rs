@@ -11,8 +11,10 @@ mod drain;
 pub(super) mod native;
 pub(super) mod pipe;
 mod second_chance;
+mod socket;
 pub(super) mod statistics;
 pub(super) mod timeouts;
+mod upload;
 
 use std::ffi::{c_int, CStr};
 use std::ptr;

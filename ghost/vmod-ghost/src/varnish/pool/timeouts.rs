@@ -1,10 +1,11 @@
 //! varnishd's own time-outs during one attempt.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::attempts::Ended;
 use crate::varnish::fetch::{now, Fetch};
 use crate::varnish::parameters::usual_timeouts;
+use crate::varnish::sys;
 
 /// Seconds that stand for no limit. varnishd counts a wait in milliseconds, in an int.
 const FOR_EVER: f64 = 1e6;
@@ -63,9 +64,12 @@ impl Timeouts {
 
     /// Why the attempt has failed. varnishd does not tell; what it sent, and when, does.
     pub(super) fn failure(&self, fetch: &Fetch<'_>, sent: bool) -> Ended {
-        if !sent {
-            let late = self.limit.is_some_and(|limit| now() - self.began + TOLERANCE >= limit);
-            return if late { Ended::Unreachable } else { Ended::Unsent };
+        let over = self.limit.is_some_and(|limit| now() - self.began + TOLERANCE >= limit);
+        match (sent, over) {
+            (false, false) => return Ended::Unsent,
+            (false, true) => return Ended::Unreachable,
+            (true, true) => return Ended::TimedOut,
+            (true, false) => {}
         }
         let (bo, usual) = (fetch.raw(), usual_timeouts());
         let wait = in_force(bo.first_byte_timeout, usual.first_byte)
@@ -84,6 +88,56 @@ impl Timeouts {
     pub(super) fn end(self, fetch: &mut Fetch<'_>) {
         let bo = fetch.raw_mut();
         [bo.connect_timeout, bo.first_byte_timeout, bo.between_bytes_timeout] = self.before;
+    }
+}
+
+/// How long an attempt waits for either side of a request's body.
+#[derive(Clone, Copy)]
+pub(super) struct Waits {
+    until: Option<Instant>,
+    stall: Option<Duration>,
+}
+
+impl Waits {
+    /// Of an attempt that begins with this limit. Without one, an endpoint has as much time
+    /// for a piece of the request as varnishd gives it for the response.
+    pub(super) fn new(fetch: &Fetch<'_>, limit: Limit) -> Self {
+        let stall = match limit {
+            Limit::Usual => in_force(fetch.raw().first_byte_timeout, usual_timeouts().first_byte),
+            Limit::At(_) | Limit::Never => f64::INFINITY,
+        };
+        Self { until: limit.moment(), stall: Duration::try_from_secs_f64(stall).ok() }
+    }
+
+    /// Whether there is nothing to wait for.
+    pub(super) fn are_endless(&self) -> bool {
+        self.until.is_none() && self.stall.is_none()
+    }
+
+    /// Whether there is time left.
+    pub(super) fn leave_time(&self) -> bool {
+        self.until.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// When an endpoint has to have read something.
+    pub(super) fn for_endpoint(&self) -> Option<Instant> {
+        let stalled = self.stall.map(|stall| Instant::now() + stall);
+        stalled.into_iter().chain(self.until).min()
+    }
+
+    /// When a client has to have sent something; None if varnishd gives up earlier by itself.
+    pub(super) fn for_client(&self) -> Option<Instant> {
+        let idle = Duration::try_from_secs_f64(usual_timeouts().idle).unwrap_or_default();
+        self.until.filter(|&until| until.saturating_duration_since(Instant::now()) < idle)
+    }
+
+    /// The response has the time that the request has left.
+    pub(super) fn shorten(&self, connection: &mut sys::http_conn) {
+        if let Some(until) = self.until {
+            let left = until.saturating_duration_since(Instant::now()).as_secs_f64().max(0.001);
+            connection.first_byte_timeout = connection.first_byte_timeout.min(left);
+            connection.between_bytes_timeout = connection.between_bytes_timeout.min(left);
+        }
     }
 }
 
