@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from support.kube.documents import gateway, listener_set, route
+from support.kube.documents import backend_tls_policy, gateway, listener_set, route
 from support.simulation import virtualtime
 from support.simulation.documents import AWAY, BACKEND, HOME, OTHERS, OURS, Document, basics, pod
 from support.simulation.fields import copied
@@ -76,6 +76,9 @@ CHANGES: dict[str, Callable[[Documents], object]] = {
     "the route is gone": lambda documents: documents.pop(ROUTE),
     "the route has another parent": lambda documents: documents[ROUTE]["spec"].update(parentRefs=[{"name": "g2"}]),
     "the backend is gone": lambda documents: documents.pop(Key("Service", AWAY, BACKEND)),
+    "the backend needs TLS": lambda documents: documents.update(
+        {Key("BackendTLSPolicy", AWAY, "tls"): backend_tls_policy(AWAY, BACKEND)}
+    ),
     "the grant is gone": lambda documents: documents.pop(Key("ReferenceGrant", AWAY, "grant")),
 }
 

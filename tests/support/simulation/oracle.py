@@ -164,7 +164,12 @@ class Oracle(NamedTuple):
         home = route["metadata"]["namespace"]
         namespace = backend.get("namespace", home)
         is_granted = namespace == home or ("ReferenceGrant", namespace, "grant") in self.documents
-        return is_granted and ("Service", namespace, backend["name"]) in self.documents
+        needs_tls = any(
+            (policy["metadata"]["namespace"], target["name"]) == (namespace, backend["name"])
+            for policy in self._of("BackendTLSPolicy")
+            for target in policy["spec"]["targetRefs"]
+        )
+        return is_granted and ("Service", namespace, backend["name"]) in self.documents and not needs_tls
 
     def _is_parent(self, parent: str, route: Document) -> bool:
         return self._is_ours(self._parent_gateway(parent, route))
