@@ -346,3 +346,21 @@ async def test_deleted_certificate_keeps_serving_after_a_restart_of_the_operator
     await rest(store, second)
     assert "data" not in store.documents[copy] or names.TLS not in store.documents[copy]["data"]
     await assert_nothing_left_to_write(store, second)
+
+
+@in_virtual_time
+async def test_certificate_deleted_while_gateways_are_not_served_keeps_serving():
+    """The Gateway is the same one when its kind is back, so its last valid certificate still counts."""
+    made = gateway_named(G1)
+    made["spec"]["listeners"].append(https())
+    store = cluster(made, certificate("a.example.com"))
+    operator = SimulatedOperator(store)
+    await rest(store, operator)
+    assert "https-443" in sockets_in(store, Key("ConfigMap", HOME, "g1-vcl"))
+    store.take_away("Gateway")
+    await rest(store, operator)
+    store.delete(Key("Secret", HOME, CERTIFICATE))
+    store.bring_back("Gateway")
+    await rest(store, operator)
+    assert "https-443" in sockets_in(store, Key("ConfigMap", HOME, "g1-vcl"))
+    await assert_nothing_left_to_write(store, operator)

@@ -84,6 +84,8 @@ class ChangeCollector:
 
     def _update_input(self, key: Key, new: ObservedInput) -> None:
         known = self._observed.inputs.get(key)
+        if known is None and key.kind == api.Gateway.kind:
+            self._recall_certificates(key, new.obj.metadata.uid)
         if known is None or is_newer(new.version, known.version):
             self._pending.stored.add(key)
             self._observed.inputs[key] = new
@@ -94,6 +96,15 @@ class ChangeCollector:
         if known is None or (new.obj, new.is_deleting) != (known.obj, known.is_deleting):
             # A user who deletes a Gateway expects its pods to go, even while finalizers hold the object.
             self._pending.inputs[key] = None if new.is_deleting and key.kind == api.Gateway.kind else new.obj
+
+    def _recall_certificates(self, gateway: Key, uid: str) -> None:
+        """Add what a Gateway serves that was observed before: its kind was not served for a while.
+
+        The Secret of an earlier Gateway of the name has another owner.
+        """
+        for key in self._observed.owned_by(gateway):
+            if self._observed.owned[key].owner == uid:
+                self._add_certificates(key, self._observed.owned[key])
 
     def _track_foreign(self, key: Key) -> None:
         """Notice when a Gateway, or every Gateway of a class, stops being another operator's."""
@@ -146,6 +157,9 @@ class ChangeCollector:
         A deleted Secret takes none away: it is written again.
         """
         self._observed.put_owned(key, owned)
+        self._add_certificates(key, owned)
+
+    def _add_certificates(self, key: Key, owned: OwnedObject) -> None:
         gateway = owned.gateway
         if isinstance(owned, OwnedSecret) and owned.is_applied_by_us and names.belongs(*key, *gateway[1:]):
             self._pending.inputs[served_key(gateway)] = of_gateway(gateway, owned.certificates)
