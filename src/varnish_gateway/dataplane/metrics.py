@@ -25,7 +25,7 @@ _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
     events.Restarting: ("vgw_varnishd_restarts_total", "Restarts that we asked for."),
     events.Fault: ("vgw_faults_total", "Attempts that failed because of a fault and were repeated."),
 }
-_ROUTE_COUNTERS = ("requests", "hits", "misses", "passes")
+_ROUTE_COUNTERS = ("requests", "hits", "misses", "passes", "loops")
 
 
 class EventCounters:

@@ -51,6 +51,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     pod_name: str = ""
     log_level: str = "INFO"
 
+    @property
+    def cdn_id(self) -> str:
+        """The identifier of the Gateway in CDN-Loop. All its pods have the same."""
+        return f"{self.gateway_name}.{self.namespace}.varnish-gateway" if self.gateway_name else "varnish-gateway"
+
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
     """Read every variable of the chaperone; an empty value is an absent one."""

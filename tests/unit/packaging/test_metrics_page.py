@@ -29,6 +29,7 @@ COUNTS = {
     "hits": 0,
     "misses": 1,
     "passes": 0,
+    "loops": 0,
     "status": {"2xx": 1},
     "latency": {"buckets": [{"le": 0.001, "count": 1}], "count": 1, "sum": 0.5},
 }

@@ -27,6 +27,7 @@ pub struct Counters {
     hits: AtomicU64,
     misses: AtomicU64,
     passes: AtomicU64,
+    loops: AtomicU64,
     /// Element i counts latencies above bound i - 1 and up to bound i; the last one, all longer.
     latencies: [AtomicU64; BOUNDS.len() + 1],
     latency_micros: AtomicU64,
@@ -49,6 +50,11 @@ impl Counters {
         // Saturates for a clock that jumped.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         self.latency_micros.fetch_add((millis * 1e3) as u64, Relaxed);
+    }
+
+    /// Count a request that was rejected because it had come back.
+    pub fn count_loop(&self) {
+        self.loops.fetch_add(1, Relaxed);
     }
 
     /// As JSON. Buckets are cumulative, with their bound in seconds.
@@ -75,6 +81,7 @@ impl Counters {
             "hits": read(&self.hits),
             "misses": read(&self.misses),
             "passes": read(&self.passes),
+            "loops": read(&self.loops),
             "latency": {
                 "sum": read(&self.latency_micros) as f64 / 1e6,
                 "count": count,

@@ -9,6 +9,7 @@ use super::filters::change_request;
 use super::task::FetchTask;
 use crate::config::{Instance, RuleDirector, Source, Target};
 use crate::failure::Failure;
+use crate::request;
 use crate::varnish::{Backend, Client, Fetch, Http, OutOfWorkspace, Returned, LINES_OF_VARNISHD};
 
 /// Choose the backend of a fetch, and apply the request filters to bereq. A backend that is
@@ -23,13 +24,17 @@ pub fn prepare<'f>(
     if !bereq.has_room_for(LINES_OF_VARNISHD) {
         return Err(Failure::OutOfWorkspace);
     }
+    let memory = fetch.remember::<FetchTask>().ok_or(Failure::OutOfWorkspace)?;
+    let mut task = memory.get_mut();
+    if !task.marked {
+        request::mark(&mut bereq)?;
+        task.marked = true;
+    }
     let Some(rule) = backend.kind::<RuleDirector>() else {
         return Ok(Returned::unchanged(backend));
     };
     let target = rule.target();
-    let memory = fetch.remember::<FetchTask>().ok_or(Failure::OutOfWorkspace)?;
     let choice = target.choose();
-    let mut task = memory.get_mut();
     if let Action::Redirect(to) = &target.rule.action {
         let location = location(instance, fetch.socket(), target, to, &bereq)?;
         task.redirect = Some((to.status, location));

@@ -15,6 +15,8 @@ pub struct FetchTask {
     /// Whether a response of ghost's own was kept out of the cache. varnishd would remember
     /// that for what user VCL fetches in its stead.
     pub withheld: bool,
+    /// Whether bereq bears the gateway's CDN-Loop; a retry in VCL keeps it.
+    pub marked: bool,
     /// Status and Location of a redirect.
     pub redirect: Option<(u16, Vec<u8>)>,
 }

@@ -25,6 +25,11 @@ pub fn deliver(client: &Client<'_>, instance: &Instance) -> Result<(), Failure> 
             }
             edit(&mut resp, &target.rule.filters.response)?;
         }
+        Outcome::Loop(entry) => {
+            let counters = &entry.target().service.counters;
+            counters.count(status, source, seconds);
+            counters.count_loop();
+        }
         Outcome::Unrouted => {
             if let Some(store) = instance.store() {
                 store.unrouted.count(status, source, seconds);

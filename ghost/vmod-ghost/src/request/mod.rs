@@ -5,6 +5,7 @@
 //! [`task`] is what ghost remembers meanwhile.
 
 mod deliver;
+mod loops;
 mod receive;
 mod reserved;
 mod responses;
@@ -13,6 +14,7 @@ mod task;
 mod websocket;
 
 pub use deliver::deliver;
+pub use loops::mark;
 pub use receive::{has_changed, receive};
 pub use responses::{preflight, Responses};
 pub use synthetic::{error, Synthetic};

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use foldhash::fast::RandomState;
 use ghost_core::{is_tunnel_request, join_values, target, Host, Request};
 
+use super::loops;
 use super::reserved;
 use super::responses::Responses;
 use super::task::{ClientTask, Outcome};
@@ -78,7 +79,13 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
     http.append(&[b"X-Gateway-Listener: ", socket.as_bytes()])?;
     http.append_static(if tls { c"X-Forwarded-Proto: https" } else { c"X-Forwarded-Proto: http" })?;
     let server_name = if tls { client.server_name() } else { b"" };
-    let (outcome, director) = route(&mut http, socket, server_name, snapshot)?;
+    let (mut outcome, mut director) = route(&mut http, socket, server_name, snapshot)?;
+    if loops::is_loop(client, &http) {
+        if let Outcome::Routed(entry, _) | Outcome::Preflight(entry) = outcome {
+            director = Held::new(Arc::clone(&snapshot.responses), |all| &all.loop_detected);
+            outcome = Outcome::Loop(entry);
+        }
+    }
     if let Outcome::Routed(entry, _) = &outcome {
         keep_body(client, &http, entry);
     }

@@ -12,6 +12,8 @@ use crate::config::{lock, Instance};
 use crate::fetch::FetchTask;
 use crate::varnish::{Director, Fetch, Http, Refused, Response, Vcl};
 
+const LOOP: &str = "loop detected: a backend of the route sends requests back to this gateway";
+
 /// The directors that respond by themselves.
 pub struct Responses {
     vcl: Vcl,
@@ -23,6 +25,8 @@ pub struct Responses {
     pub method_not_allowed: Director,
     /// 421: the connection was made for another listener.
     pub misdirected: Director,
+    /// 508: the request has passed this gateway before, and again.
+    pub loop_detected: Director,
     /// 500: no backend of the rule has a weight.
     pub no_backend: Arc<Director>,
     /// 503: the pool has no endpoint.
@@ -47,6 +51,7 @@ impl Responses {
             not_found: fixed(vcl, "404", 404, "no route takes this request")?,
             method_not_allowed: fixed(vcl, "405", 405, "method not allowed here")?,
             misdirected: fixed(vcl, "421", 421, "this connection is for other hosts")?,
+            loop_detected: fixed(vcl, "508", 508, LOOP)?,
             no_backend: fixed(vcl, "no-backend", 500, "no backend of the rule has a weight")?
                 .into(),
             no_endpoint: fixed(vcl, "no-endpoint", 503, "the service has no endpoint")?.into(),

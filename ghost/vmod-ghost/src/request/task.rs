@@ -16,6 +16,8 @@ pub enum Outcome {
     Routed(Arc<Entry>, usize),
     /// A rule, whose CORS answers the request.
     Preflight(Arc<Entry>),
+    /// A rule, but the request has passed this gateway too often.
+    Loop(Arc<Entry>),
     /// The request is for ghost itself.
     Admin,
 }
@@ -49,6 +51,7 @@ impl ClientTask {
         let rule = match &self.outcome {
             Outcome::Routed(entry, match_index) => entry.identity(*match_index),
             Outcome::Preflight(_) => "preflight".into(),
+            Outcome::Loop(_) => "loop".into(),
             Outcome::Unrouted | Outcome::Admin => "".into(),
         };
         (rule, if self.tls { "+tls" } else { "" })

@@ -73,6 +73,12 @@ impl<'c> Client<'c> {
         }
     }
 
+    /// Have a lookup fetch rather than wait for a fetch of the same object that is under way.
+    pub fn ignore_busy(&self) {
+        // SAFETY: the context is that of a client's request.
+        unsafe { sys::VRT_l_req_hash_ignore_busy(self.ctx, 1) };
+    }
+
     /// Whether the response comes from the cache.
     pub fn is_hit(&self) -> bool {
         self.raw().is_hit() != 0

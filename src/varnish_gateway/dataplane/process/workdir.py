@@ -30,6 +30,7 @@ class Layout(Struct, frozen=True, kw_only=True):
     vcl_dir: Path
     varnish_dir: Path
     ghost_config_path: Path
+    cdn_id: str  # what ghost adds to CDN-Loop
 
 
 def find_vmod() -> Path | None:
@@ -56,6 +57,7 @@ def prepare(settings: Settings) -> Layout:
         vcl_dir=work_dir / "vcl",
         varnish_dir=(settings.varnish_dir or work_dir / "varnishd").absolute(),
         ghost_config_path=(settings.ghost_config_path or work_dir / "ghost" / "ghost.json").absolute(),
+        cdn_id=settings.cdn_id,
     )
     for directory in (work_dir, layout.vmod_dir, layout.vcl_dir, layout.ghost_config_path.parent):
         make_directory(directory)

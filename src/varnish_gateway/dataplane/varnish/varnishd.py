@@ -143,10 +143,10 @@ async def launch(
     if (taken := first_in_use(sockets)) is not None:
         raise taken
     admin.forget()
-    environment = {**os.environ, "GHOST_CONFIG_PATH": str(layout.ghost_config_path)}
+    env = {**os.environ, "GHOST_CONFIG_PATH": str(layout.ghost_config_path), "GHOST_CDN_ID": layout.cdn_id}
     try:
         process = await asyncio.create_subprocess_exec(
-            *argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, env=environment, limit=LINE_LIMIT, start_new_session=True
+            *argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, env=env, limit=LINE_LIMIT, start_new_session=True
         )
     except FileNotFoundError:
         raise errors.ChildExited("varnishd is not installed or not on PATH") from None

@@ -18,6 +18,7 @@ LAYOUT = Layout(
     vcl_dir=Path("/w/vcl"),
     varnish_dir=Path("/w/v"),
     ghost_config_path=Path("/w/ghost.json"),
+    cdn_id="web.shop.varnish-gateway",
 )
 
 
@@ -59,6 +60,12 @@ def test_store_of_the_user_replaces_ours(words, stores):
     settings = Settings(work_dir=Path("/w"), sockets=parse_listen("http-80=:80,http"), storage=("malloc,1m",))
     argv = arguments(settings, LAYOUT, Command(settings.sockets.plain, words), 6082)
     assert [word for option, word in pairwise(argv) if option == "-s"] == stores
+
+
+@pytest.mark.parametrize(("name", "identifier"), [("web", "web.shop.varnish-gateway"), ("", "varnish-gateway")])
+def test_pods_of_a_gateway_have_one_identifier_for_cdn_loop(name, identifier):
+    settings = Settings(work_dir=Path("/w"), sockets=parse_listen("a=:80"), gateway_name=name, namespace="shop")
+    assert settings.cdn_id == identifier
 
 
 async def test_a_pid_that_is_not_our_varnishd_is_left_alone(tmp_path):

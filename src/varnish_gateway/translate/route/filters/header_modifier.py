@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FRAMING = frozenset({"content-length", "transfer-encoding"})
 """Headers that delimit a message: a change could split one request into two."""
+LOOP_DETECTION = "cdn-loop"
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -39,6 +40,8 @@ def _problems(modifier: HeaderFilter) -> Iterator[str]:
     ]
     for name in sorted(FRAMING.intersection(named)):
         yield f"header {name} can't be changed, because it delimits the message; remove it from the filter"
+    if LOOP_DETECTION in named:
+        yield f"header {LOOP_DETECTION} can't be changed, because it ends loops; remove it from the filter"
     for action, names in (("added", [header.name for header in modifier.add]), ("removed", modifier.remove)):
         if any(name.lower() == "host" for name in names):
             yield f"header Host can't be {action}: a request has exactly one; set it, or use URLRewrite.hostname"

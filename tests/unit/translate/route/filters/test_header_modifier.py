@@ -28,8 +28,8 @@ def test_header_value_with_a_control_character_is_unsupported(value: str):
     assert reasons(translate(request_headers(add=[{"name": "A", "value": value}]))) == ["UnsupportedValue"]
 
 
-@pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding"])
-def test_framing_header_can_not_be_changed(name: str):
+@pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding", "CDN-Loop"])
+def test_header_of_framing_or_loop_detection_can_not_be_changed(name: str):
     header = {"name": name, "value": "1"}
     for modifier in ({"set": [header]}, {"add": [header]}, {"remove": [name]}):
         assert reasons(translate(request_headers(**modifier))) == ["UnsupportedValue"]
