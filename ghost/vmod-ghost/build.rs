@@ -111,7 +111,7 @@ fn bindings(varnish: &Varnish) -> Result<String> {
         .clang_args(vinyl.then_some("-DGHOST_VINYL"))
         .clang_args(varnish.include.iter().map(|dir| format!("-I{}", dir.display())))
         .allowlist_function("VCL_DefaultProbe|VRT_.*|WS_.*|http_.*|VFP_.*|HTTP_Setup|VSA_.*|VSLb|VSL|VSB_(cat|bcat)|VTCP_set_read_timeout")
-        .allowlist_type("vcldir|worker|acct_bereq|vrt_.*|vdi_.*|vfp.*|director|http|http_conn")
+        .allowlist_type("backend|vcldir|worker|acct_bereq|vrt_.*|vdi_.*|vfp.*|director|http|http_conn")
         .allowlist_type(
             "oc_flags|busyobj|req|sess|objcore|vmod_.*|vcl_event_e|ws|suckaddr|vsl_log|VSL_tag_e",
         )

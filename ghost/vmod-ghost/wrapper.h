@@ -7,6 +7,7 @@
 #else
 #include "cache/cache_varnishd.h"
 #endif
+#include "cache/cache_backend.h"
 #include "cache/cache_director.h"
 #include "cache/cache_filter.h"
 #include "vcl.h"

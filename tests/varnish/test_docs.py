@@ -137,3 +137,10 @@ def test_purge_and_ban_in_user_vcl_invalidate_objects(ghost, tea):
     ghost.get("/tea/1")
     assert len(tea.seen) == 3
     assert ghost.get("/tea/1", method="BAN").status == 400
+
+
+def test_an_unknown_method_passes_vcl_deliver(ghost, tea):
+    """Varnishd's own vcl_req_method would pipe it."""
+    use(ghost, tea, CHECKS, "sub vcl_deliver { set resp.http.X-Delivered = resp.status; }")
+    assert ghost.get("/tea", method="BREW").header("x-delivered") == "200"
+    assert [request.method for request in tea.seen] == ["BREW"]

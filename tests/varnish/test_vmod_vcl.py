@@ -133,14 +133,13 @@ def test_retries_stay_with_the_backend(ghost, coffee):
     assert [seen.target for seen in coffee.seen] == ["/coffee"] * 3
 
 
-def test_pipes_go_to_the_chosen_endpoint(ghost, tea):
+def test_pipe_that_is_no_websocket_has_an_answer_of_ghosts_own(ghost, tea):
     ghost.load_vcl("sub vcl_recv { if (req.http.Upgrade) { return (pipe); } }")
     request = b"GET /tea HTTP/1.1\r\nHost: a\r\nUpgrade: x\r\nConnection: close\r\n\r\n"
-    assert b"Echo-Service: tea" in ghost.raw(request)
-    assert tea.seen[-1].values("x-gateway-route") == ["default/tea"]
-    nowhere = ghost.raw(request.replace(b"/tea", b"/none"))
-    assert nowhere.startswith(b"HTTP/1.1 404 ")
-    assert ghost.counters()["routes"]["default/tea"]["status"]["1xx"] == 1
+    assert ghost.raw(request).startswith(b"HTTP/1.1 501 ")
+    assert ghost.raw(request.replace(b"/tea", b"/none")).startswith(b"HTTP/1.1 404 ")
+    assert tea.seen == []
+    assert ghost.counters()["routes"]["default/tea"]["status"]["5xx"] == 1
 
 
 def test_user_vcl_may_repeat_the_version(ghost):

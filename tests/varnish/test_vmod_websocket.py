@@ -1,17 +1,20 @@
-"""WebSockets: piped to the backend of their rule, and nothing else is."""
+"""WebSockets: a 101 opens a tunnel to the backend of the rule; anything else is an ordinary response."""
 
 import asyncio
 import contextlib
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from support.http.client import Request, over_http2, proxied
-from support.http.scripted_origin import ScriptedOrigin, answer
-from support.http.websocket import HANDSHAKE, echo
+from support.http.scripted_origin import ScriptedOrigin, answer, late
+from support.http.websocket import ACCEPTED, HANDSHAKE, echo
 from support.varnish.ghost import Config, GhostHarness, backend, prefix, refusing_endpoint, route, to
+from support.waiting import until
 from varnish_gateway.ir import wire
 
 
@@ -22,6 +25,8 @@ def ghost() -> Iterator[GhostHarness]:
         yield running
         assert running.child == child
 
+
+PIPE = "sub vcl_recv { return (pipe); }"
 
 LISTENERS = (
     wire.Listener(name="http", socket="http-80", port=80),
@@ -91,7 +96,7 @@ def test_backend_receives_the_filtered_upgrade_request(serve):
     values = {line.partition(b": ")[0].lower(): line.partition(b": ")[2] for line in head[1:] if line}
     assert values[b"host"] == b"inner.org"
     assert values[b"x-mine"] == b"2"
-    assert (values[b"upgrade"], values[b"connection"]) == (b"websocket", b"Upgrade, close")
+    assert (values[b"upgrade"], values[b"connection"]) == (b"websocket", b"Upgrade")
     assert values[b"sec-websocket-key"] == b"dGhlIHNhbXBsZSBub25jZQ=="
     assert (values[b"x-forwarded-for"], values[b"x-forwarded-proto"]) == (b"127.0.0.1", b"http")
     assert values[b"x-gateway-route"] == b"default/r"
@@ -105,21 +110,145 @@ def test_an_endpoint_that_refuses_is_passed_over(serve):
                 assert head.startswith(b"HTTP/1.1 101 ")
 
 
-def test_a_backend_that_does_not_upgrade_is_asked_to_close(serve):
-    """Or the client could send it further requests that were never routed."""
+SMUGGLED = b"GET /secret HTTP/1.1\r\nHost: elsewhere.org\r\n\r\n"
+MARKED = "sub vcl_deliver { set resp.http.X-Delivered = resp.status; unset resp.http.X-Internal; return (deliver); }"
 
-    def refuse(connection: socket.socket, stop: threading.Event) -> bool:
-        return answer(400, b"no")(connection, stop) and b"close" not in origin.requests[-1].lower()
 
-    with ScriptedOrigin(refuse) as origin:
-        smuggled = b"GET /secret HTTP/1.1\r\nHost: example.com\r\n\r\n"
-        with connected(serve(origin), HANDSHAKE) as (connection, head):
-            assert head.startswith(b"HTTP/1.1 400 ")
-            with contextlib.suppress(OSError):
-                connection.sendall(smuggled)
-            with contextlib.suppress(OSError):
-                assert b"".join(iter(lambda: connection.recv(65536), b"")) in {b"no", b""}
-    assert len(origin.requests) == 1
+def test_an_answer_other_than_101_passes_vcl_deliver_and_ends_the_upgrade(serve):
+    """Whatever the client sends next is a request of its own, which ghost routes."""
+    with ScriptedOrigin(answer(403, b"no", headers=["X-Internal: secret", "Upgrade: websocket"])) as origin:
+        ghost = serve(origin, filters=None)
+        ghost.load_vcl(MARKED)
+        with connected(ghost, HANDSHAKE + SMUGGLED.replace(b"GET", b"BREW")) as (_, head):
+            assert head.startswith(b"HTTP/1.1 403 ")
+            assert b"X-Delivered: 403\r\n" in head
+            assert b"secret" not in head
+        until(lambda: len(origin.requests) == 2, "the second request is routed")
+        ghost.load_vcl()
+    assert b"X-Gateway-Route: default/r\r\n" in origin.requests[1]
+    assert counts(ghost)["status"]["4xx"] == 2
+
+
+def test_user_vcl_with_a_vcl_deliver_keeps_its_websockets(serve):
+    with ScriptedOrigin(echo) as origin:
+        ghost = serve(origin)
+        ghost.load_vcl(MARKED)
+        with connected(ghost) as (connection, head):
+            assert head.startswith(b"HTTP/1.1 101 ")
+            connection.sendall(b"hello")
+            assert connection.recv(10) == b"hello"
+        ghost.load_vcl()
+
+
+def counts(ghost: GhostHarness) -> Any:
+    return ghost.counters()["routes"]["default/r"]
+
+
+def endpoint_counter(ghost: GhostHarness, endpoint: wire.Endpoint, name: str) -> int:
+    call = ["varnishstat", "-1", "-n", str(ghost.directory / "varnish"), "-f", f"*{endpoint.port}.{name}"]
+    words = subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
+    return int(words[1])
+
+
+def test_route_and_endpoint_count_a_websocket_and_its_bytes(serve):
+    with ScriptedOrigin(echo) as origin:
+        ghost = serve(origin)
+        before = counts(ghost)["status"]["1xx"]
+        with connected(ghost) as (connection, _):
+            connection.sendall(b"x" * 1000)
+            received = b""
+            while len(received) < 1000:
+                received += connection.recv(4096)
+            assert counts(ghost)["status"]["1xx"] == before + 1
+        until(lambda: endpoint_counter(ghost, origin.endpoint, "pipe_out") == 1000, "the endpoint is charged")
+        assert endpoint_counter(ghost, origin.endpoint, "pipe_in") == 1000
+        assert endpoint_counter(ghost, origin.endpoint, "req") == 1
+
+
+@pytest.mark.parametrize("vcl", ["", PIPE])
+def test_refusing_endpoints_are_a_503_that_is_counted(serve, vcl):
+    ghost = serve(refusing_endpoint(), refusing_endpoint())
+    ghost.load_vcl(vcl)
+    before = counts(ghost)["status"]
+    raw = ghost.raw(HANDSHAKE.replace(b"X-Mine: 1", b"Connection: close"))
+    assert raw.startswith(b"HTTP/1.1 503 ")
+    after = counts(ghost)["status"]
+    assert (after["5xx"] - before["5xx"], after["1xx"] - before["1xx"]) == (1, 0)
+    ghost.load_vcl()
+
+
+def test_a_silent_websocket_ends_after_pipe_timeout(serve):
+    with ScriptedOrigin(echo) as origin:
+        ghost = serve(origin)
+        ghost.admin("param.set", "pipe_timeout", "1")
+        with connected(ghost) as (connection, head):
+            assert head.startswith(b"HTTP/1.1 101 ")
+            assert connection.recv(10) == b""
+        ghost.admin("param.reset", "pipe_timeout")
+
+
+def test_bytes_that_follow_the_101_at_once_are_not_lost(serve):
+    def eager(connection: socket.socket, stop: threading.Event) -> bool:
+        connection.sendall(ACCEPTED + b"first")
+        return not stop.wait()
+
+    with ScriptedOrigin(eager) as origin, connected(serve(origin)) as (connection, head):
+        assert head.startswith(b"HTTP/1.1 101 ")
+        assert b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in head
+        assert connection.recv(10) == b"first"
+
+
+def test_a_rule_with_a_deadline_limits_the_handshake_only(serve):
+    with ScriptedOrigin(late(30, echo)) as origin:
+        ghost = serve(origin, timeouts=wire.Timeouts(request=300))
+        assert ghost.raw(HANDSHAKE.replace(b"X-Mine: 1", b"Connection: close")).startswith(b"HTTP/1.1 504 ")
+    with ScriptedOrigin(echo) as origin, connected(serve(origin, timeouts=wire.Timeouts(request=300))) as (one, head):
+        assert head.startswith(b"HTTP/1.1 101 ")
+        one.settimeout(0.6)
+        with pytest.raises(TimeoutError):
+            one.recv(1)
+        one.settimeout(10)
+        one.sendall(b"hello")
+        assert one.recv(10) == b"hello"
+
+
+# -- pipes that user VCL asks for ------------------------------------------------------------
+
+
+def test_a_pipe_of_user_vcl_opens_a_websocket(serve):
+    with ScriptedOrigin(echo) as origin:
+        ghost = serve(origin, refusing_endpoint(), refusing_endpoint())
+        ghost.load_vcl(PIPE)
+        for _ in range(8):
+            with connected(ghost) as (connection, head):
+                assert head.startswith(b"HTTP/1.1 101 ")
+                connection.sendall(b"hello")
+                assert connection.recv(10) == b"hello"
+        ghost.load_vcl()
+    assert b"Upgrade: websocket\r\n" in origin.requests[0]
+
+
+def test_a_pipe_whose_endpoint_does_not_upgrade_is_a_502(serve):
+    """The response could not pass vcl_deliver."""
+    with ScriptedOrigin(answer(200, b"internal")) as origin:
+        ghost = serve(origin)
+        ghost.load_vcl(PIPE)
+        raw = ghost.raw(HANDSHAKE)
+        ghost.load_vcl()
+    assert raw.startswith(b"HTTP/1.1 502 ")
+    assert b"did not upgrade" in raw
+    assert b"internal" not in raw
+
+
+@pytest.mark.parametrize("filters", [None, wire.Filters(response=wire.HeaderModifier(remove=("X-Internal",)))])
+def test_a_request_that_is_no_websocket_is_not_piped(serve, filters):
+    with ScriptedOrigin(answer(200, b"internal")) as origin:
+        ghost = serve(origin, filters=filters)
+        ghost.load_vcl(PIPE)
+        raw = ghost.raw(HANDSHAKE.replace(b"GET", b"BREW") if filters is None else HANDSHAKE)
+        ghost.load_vcl()
+    assert raw.startswith(b"HTTP/1.1 501 ")
+    assert not origin.requests
 
 
 HIDDEN = wire.Filters(response=wire.HeaderModifier(remove=("X-Internal",)))
@@ -161,11 +290,14 @@ def test_cors_is_no_hindrance(serve):
         (b"keep-alive, Upgrade", b"keep-alive"),
         (b"GET /", b"POST /"),
         (b"HTTP/1.1", b"HTTP/1.0"),
+        (b"Sec-WebSocket-Key", b"X-Key"),
+        (b"Sec-WebSocket-Version", b"X-Version"),
+        (b"X-Mine: 1", b"Content-Length: 1"),
     ],
 )
 def test_nothing_else_is_piped(serve, what, instead):
     with ScriptedOrigin(answer()) as origin:
-        raw = serve(origin).raw(HANDSHAKE.replace(what, instead).replace(b"keep-alive", b"close"))
+        raw = serve(origin).raw(HANDSHAKE.replace(what, instead).replace(b"keep-alive", b"close") + b"x")
     assert raw.startswith(b"HTTP/1.1 200 ")
     (head,) = origin.requests
     assert b"upgrade" not in head.lower().replace(b"x-upgrade", b"")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::fetch;
-use crate::varnish::{Balance, Director, Fetch, Group, Kind, Methods, Native, Pipe, Refused, Vcl};
+use crate::varnish::{Balance, Director, Fetch, Group, Kind, Methods, Native, Refused, Vcl};
 
 /// The endpoints of a pool. A change replaces the whole list; fetches under way keep theirs.
 pub type Endpoints = Arc<[Arc<Native>]>;
@@ -65,10 +65,10 @@ impl Group for PoolDirector {
 impl Balance for PoolDirector {
     fn fetch(&self, fetch: &mut Fetch<'_>) {
         fetch::with_retries(fetch, &self.endpoints());
+        fetch::hand_over(fetch);
     }
 
-    fn pipe(&self, pipe: &mut Pipe<'_>) {
-        let endpoints = self.endpoints();
-        fetch::TryOrder::new(endpoints.len()).any(|index| pipe.run(&endpoints[index]));
+    fn piped(&self, pipe: &Fetch<'_>, status: u16) {
+        fetch::count_pipe(pipe, status);
     }
 }

@@ -17,7 +17,7 @@ use super::counters::Counters;
 use super::pool::Pool;
 use crate::random;
 use crate::request::{self, Responses, Synthetic};
-use crate::varnish::{Director, Group, Held, Kind, Methods, Refused, Resolve, Vcl};
+use crate::varnish::{Director, Group, Held, Kind, Methods, Refused, Resolve, Response, Vcl};
 
 /// Where a share of a rule's requests goes.
 pub enum Destination {
@@ -74,6 +74,11 @@ impl<'t> Choice<'t> {
             ServedBy::Destination(destination) => destination.director(),
             ServedBy::Response(director) => director,
         }
+    }
+
+    /// Whether endpoints serve it, and no response of ghost's own.
+    pub fn is_pool(&self) -> bool {
+        matches!(self.served_by, ServedBy::Destination(Destination::Pool(_)))
     }
 
     /// The director, to be returned to varnishd.
@@ -209,7 +214,7 @@ fn preflight(vcl: &Vcl, rule: &Arc<Rule>) -> Result<Director, Refused> {
     let (name, rule) = (format!("preflight({})", rule.identity), Arc::clone(rule));
     Synthetic::add(vcl, &name, move |fetch| match (&rule.cors, fetch.bereq()) {
         (Some(cors), Some(bereq)) => request::preflight(cors, &bereq),
-        _ => request::error(500, "the rule has no CORS"),
+        _ => Response::error(500, "the rule has no CORS"),
     })
 }
 

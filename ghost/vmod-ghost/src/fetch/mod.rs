@@ -13,10 +13,11 @@ mod response;
 mod retry;
 mod round;
 mod task;
+mod upgrade;
 
 pub use filters::edit;
-pub use order::TryOrder;
 pub use prepare::prepare;
 pub use response::filter_response;
 pub use retry::with_retries;
 pub use task::FetchTask;
+pub use upgrade::{count_pipe, hand_over, Handover};

@@ -7,10 +7,11 @@ use ghost_core::{redirect, target, Action, Host};
 
 use super::filters::change_request;
 use super::task::FetchTask;
-use crate::config::{Instance, RuleDirector, Source, Target};
+use super::upgrade;
+use crate::config::{Instance, RuleDirector, Target};
 use crate::failure::Failure;
 use crate::request;
-use crate::varnish::{Backend, Client, Fetch, Http, OutOfWorkspace, Returned, LINES_OF_VARNISHD};
+use crate::varnish::{Backend, Fetch, Held, Http, Returned, LINES_OF_VARNISHD};
 
 /// Choose the backend of a fetch, and apply the request filters to bereq. A backend that is
 /// not a rule's director is returned unchanged, such as one that user VCL chose.
@@ -30,21 +31,29 @@ pub fn prepare<'f>(
         request::mark(&mut bereq)?;
         task.marked = true;
     }
+    let upgrade = request::claim(&mut bereq);
     let Some(rule) = backend.kind::<RuleDirector>() else {
         return Ok(Returned::unchanged(backend));
     };
     let target = rule.target();
     let choice = target.choose();
+    task.upgrade = upgrade.or(task.upgrade.take());
     if let Action::Redirect(to) = &target.rule.action {
         let location = location(instance, fetch.socket(), target, to, &bereq)?;
         task.redirect = Some((to.status, location));
     }
     let filters = choice.backend.and_then(|index| target.backend_filters(index));
-    keep_upgrade(fetch, &mut bereq)?;
+    let piped = upgrade::is_piped(fetch, target.rule.modifies_responses())?;
+    if piped == Some(true) || (task.upgrade.is_some() && choice.is_pool()) {
+        upgrade::keep(&mut bereq)?;
+    }
     change_request(&mut bereq, target, filters)?;
     task.backend = choice.backend;
-    count_pipe(fetch, target);
     task.target = Some(Arc::clone(target));
+    if piped == Some(false) && choice.is_pool() {
+        let not_piped = Arc::clone(&target.service.responses.not_piped);
+        return Ok(memory.give(Held::new(not_piped, |director| director)));
+    }
     Ok(memory.give(choice.hold()))
 }
 
@@ -75,26 +84,4 @@ fn unknown_listener() -> Arc<Listener> {
         scheme: Scheme::Http,
         hostname: String::new(),
     })
-}
-
-/// varnishd removes the headers that hold for one connection; a WebSocket needs them. ghost
-/// asks an endpoint that does not upgrade to close, or else the client could continue with
-/// requests to it that ghost has not routed.
-fn keep_upgrade(fetch: &Fetch<'_>, bereq: &mut Http<'_>) -> Result<(), OutOfWorkspace> {
-    let pipe = fetch.client();
-    let req = pipe.as_ref().and_then(Client::req);
-    if req.is_some_and(|req| req.asks_for_websocket()) {
-        bereq.remove(b"connection");
-        bereq.remove(b"upgrade");
-        bereq.append_static(c"Connection: Upgrade, close")?;
-        bereq.append_static(c"Upgrade: websocket")?;
-    }
-    Ok(())
-}
-
-/// varnishd does not deliver a pipe, so ghost counts it where it begins.
-fn count_pipe(fetch: &Fetch<'_>, target: &Target) {
-    if let Some(client) = fetch.client() {
-        target.service.counters.count(101, Source::Pass, client.seconds());
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::upgrade::Handover;
 use crate::config::Target;
 use crate::varnish::{Slot, Task};
 
@@ -17,6 +18,8 @@ pub struct FetchTask {
     pub withheld: bool,
     /// Whether bereq bears the gateway's CDN-Loop; a retry in VCL keeps it.
     pub marked: bool,
+    /// Whose client waits for the connection, if the endpoint upgrades.
+    pub upgrade: Option<Arc<Handover>>,
     /// Status and Location of a redirect.
     pub redirect: Option<(u16, Vec<u8>)>,
 }

@@ -19,6 +19,12 @@ pub fn deliver(client: &Client<'_>, instance: &Instance) -> Result<(), Failure> 
         Outcome::Routed(entry, _) | Outcome::Preflight(entry) => {
             let target = entry.target();
             target.service.counters.count(status, source, seconds);
+            if let Some(tunnel) = task.get().upgrade.as_ref().and_then(|it| it.handover().take()) {
+                if !tunnel.run(client, &resp) {
+                    resp.put_status(503);
+                }
+                return Ok(());
+            }
             if let (Some(cors), Outcome::Routed(..)) = (&target.rule.cors, outcome) {
                 let req = client.req().ok_or(Failure::WrongSubroutine)?;
                 allow_origin(&mut resp, cors, &req)?;

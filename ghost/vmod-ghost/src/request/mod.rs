@@ -17,6 +17,6 @@ pub use deliver::deliver;
 pub use loops::mark;
 pub use receive::{has_changed, receive};
 pub use responses::{preflight, Responses};
-pub use synthetic::{error, Synthetic};
+pub use synthetic::Synthetic;
 pub use task::ClientTask;
-pub use websocket::is_websocket;
+pub use websocket::{claim, expect_upgrade};

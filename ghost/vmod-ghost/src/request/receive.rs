@@ -90,7 +90,7 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
         keep_body(client, &http, entry);
     }
     let memory = client.remember::<ClientTask>().ok_or(Failure::OutOfWorkspace)?;
-    *memory.get_mut() = ClientTask { outcome, tls, digest: digest(&http) };
+    *memory.get_mut() = ClientTask { outcome, tls, upgrade: None, digest: digest(&http) };
     Ok(memory.give(director))
 }
 

@@ -7,11 +7,13 @@ use ghost_core::cors::Preflight;
 use ghost_core::Cors;
 use serde_json::json;
 
-use super::synthetic::{error, Synthetic};
+use super::synthetic::Synthetic;
 use crate::config::{lock, Instance};
 use crate::fetch::FetchTask;
 use crate::varnish::{Director, Fetch, Http, Refused, Response, Vcl};
 
+const NOT_PIPED: &str =
+    "the VCL pipes a request that is no WebSocket, or whose rule changes responses";
 const LOOP: &str = "loop detected: a backend of the route sends requests back to this gateway";
 
 /// The directors that respond by themselves.
@@ -29,6 +31,8 @@ pub struct Responses {
     pub loop_detected: Director,
     /// 500: no backend of the rule has a weight.
     pub no_backend: Arc<Director>,
+    /// 501: user VCL pipes a request that ghost does not pipe.
+    pub not_piped: Arc<Director>,
     /// 503: the pool has no endpoint.
     pub no_endpoint: Arc<Director>,
     /// The redirect that the fetch task holds.
@@ -54,6 +58,7 @@ impl Responses {
             loop_detected: fixed(vcl, "508", 508, LOOP)?,
             no_backend: fixed(vcl, "no-backend", 500, "no backend of the rule has a weight")?
                 .into(),
+            not_piped: fixed(vcl, "not-piped", 501, NOT_PIPED)?.into(),
             no_endpoint: fixed(vcl, "no-endpoint", 503, "the service has no endpoint")?.into(),
             redirect: Synthetic::add(vcl, "redirect", redirect)?.into(),
             reload: Synthetic::add(vcl, "reload", move |_| reload(&reloading))?,
@@ -79,7 +84,7 @@ impl Responses {
 }
 
 fn fixed(vcl: &Vcl, name: &str, status: u16, reason: &str) -> Result<Director, Refused> {
-    let response = error(status, reason);
+    let response = Response::error(status, reason);
     Synthetic::add(vcl, name, move |_| response.clone())
 }
 
@@ -104,7 +109,7 @@ fn redirect(fetch: &Fetch<'_>) -> Response {
         Some((status, location)) => {
             Response { status, headers: vec![("Location", location)], body: Arc::default() }
         }
-        None => error(500, "the redirect was not prepared by ghost.fetch()"),
+        None => Response::error(500, "the redirect was not prepared by ghost.fetch()"),
     }
 }
 
@@ -120,7 +125,7 @@ fn reload(instance: &Weak<Instance>) -> Response {
             "pools": loaded.pools(),
         })),
         Err(reason) => {
-            let mut response = error(500, &reason);
+            let mut response = Response::error(500, &reason);
             response.headers.push(("x-ghost-error", reason.into_bytes()));
             response
         }
@@ -130,7 +135,7 @@ fn reload(instance: &Weak<Instance>) -> Response {
 fn counters(instance: &Weak<Instance>) -> Response {
     match instance.upgrade().and_then(|instance| instance.store().cloned()) {
         Some(store) => page(&store.counters()),
-        None => error(500, "nothing is loaded"),
+        None => Response::error(500, "nothing is loaded"),
     }
 }
 

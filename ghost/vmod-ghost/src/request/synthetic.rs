@@ -1,7 +1,6 @@
 //! Synthetic responses: the kind of director that makes them.
 
-use serde_json::json;
-
+use crate::fetch::count_pipe;
 use crate::varnish::{Director, Fetch, Kind, Methods, Refused, Respond, Response, Vcl};
 
 type Responder = dyn Fn(&Fetch<'_>) -> Response + Send + Sync;
@@ -29,16 +28,8 @@ impl Kind for Synthetic {
 
 impl Respond for Synthetic {
     fn respond(&self, fetch: &Fetch<'_>) -> Response {
-        (self.0)(fetch)
-    }
-}
-
-/// An error, with its reason in a small JSON body. It is not for caches.
-pub fn error(status: u16, reason: &str) -> Response {
-    let body = json!({ "status": status, "reason": reason }).to_string();
-    Response {
-        status,
-        headers: vec![("Cache-Control", b"no-store".to_vec())],
-        body: body.into_bytes().into(),
+        let response = (self.0)(fetch);
+        count_pipe(fetch, response.status);
+        response
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::websocket::Expected;
 use crate::config::Entry;
 use crate::varnish::{Slot, Task};
 
@@ -29,6 +30,8 @@ pub struct ClientTask {
     pub outcome: Outcome,
     /// Whether the client speaks TLS.
     pub tls: bool,
+    /// The upgrade that the client waits for.
+    pub upgrade: Option<Expected>,
     /// A digest of the URL, Host and method that `recv()` left.
     pub digest: u64,
 }

@@ -1,22 +1,78 @@
-//! Which requests varnishd pipes.
+//! Requests that may continue as a WebSocket.
+//!
+//! Such a request is passed like any other. A header that never leaves ghost says which client
+//! the fetch is for, so that it can leave the connection to an endpoint that upgrades.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 use ghost_core::Action;
 
 use super::task::{ClientTask, Outcome};
+use crate::config::lock;
 use crate::failure::Failure;
-use crate::varnish::Client;
+use crate::fetch::Handover;
+use crate::varnish::{Client, Http};
 
-/// Whether the request asks to continue as a WebSocket, and can: over HTTP/1.1, to a backend
-/// whose response needs no filter. varnishd does not see the response of a pipe, and an
-/// endpoint need not upgrade: any client could otherwise bypass the response filters of a
-/// rule.
-pub fn is_websocket(client: &Client<'_>) -> Result<bool, Failure> {
-    let req = client.req().ok_or(Failure::WrongSubroutine)?;
-    if !req.asks_for_websocket() {
-        return Ok(false);
+const HEADER: &str = "X-Ghost-Upgrade";
+
+/// Clients that wait for an upgrade.
+static WAITING: Mutex<Option<HashMap<u64, Weak<Handover>>>> = Mutex::new(None);
+
+/// An upgrade that a client waits for; forgotten with its request.
+pub struct Expected {
+    number: u64,
+    handover: Arc<Handover>,
+}
+
+impl Expected {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let handover = Arc::<Handover>::default();
+        let mut waiting = lock(&WAITING);
+        waiting.get_or_insert_default().insert(number, Arc::downgrade(&handover));
+        Self { number, handover }
     }
-    let Some(task) = client.recall::<ClientTask>() else { return Ok(false) };
-    let Outcome::Routed(entry, _) = &task.get().outcome else { return Ok(false) };
+
+    /// Where the fetch leaves the connection.
+    pub fn handover(&self) -> &Handover {
+        &self.handover
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        if let Some(waiting) = lock(&WAITING).as_mut() {
+            waiting.remove(&self.number);
+        }
+    }
+}
+
+/// Let the request continue as a WebSocket if its endpoint upgrades. It must be the handshake
+/// of one, over HTTP/1.1, and its rule must not change responses: the filters would not apply
+/// to what follows.
+pub fn expect_upgrade(client: &Client<'_>) -> Result<(), Failure> {
+    let mut req = client.req().ok_or(Failure::WrongSubroutine)?;
+    if !req.asks_for_websocket() || !client.is_top() {
+        return Ok(());
+    }
+    let Some(task) = client.recall::<ClientTask>() else { return Ok(()) };
+    let mut task = task.get_mut();
+    let Outcome::Routed(entry, _) = &task.outcome else { return Ok(()) };
     let rule = &entry.target().rule;
-    Ok(matches!(rule.action, Action::Backends(_)) && !rule.modifies_responses())
+    if matches!(rule.action, Action::Backends(_)) && !rule.modifies_responses() {
+        let expected = Expected::new();
+        req.set(HEADER, expected.number.to_string().as_bytes())?;
+        task.upgrade = Some(expected);
+    }
+    Ok(())
+}
+
+/// The client that waits for this fetch to upgrade. The backend does not see the header.
+pub fn claim(bereq: &mut Http<'_>) -> Option<Arc<Handover>> {
+    let number = std::str::from_utf8(bereq.header(HEADER.as_bytes())?).ok()?.parse().ok();
+    bereq.remove(HEADER.as_bytes());
+    lock(&WAITING).as_ref()?.get(&number?)?.upgrade()
 }

@@ -11,7 +11,7 @@ use super::workspace;
 
 /// A call in a client task.
 pub struct Client<'c> {
-    ctx: &'c sys::vrt_ctx,
+    pub(super) ctx: &'c sys::vrt_ctx,
     req: NonNull<sys::req>,
 }
 
@@ -39,6 +39,11 @@ impl<'c> Client<'c> {
     pub fn resp(&self) -> Option<Http<'_>> {
         // SAFETY: null, or set up and this thread's.
         unsafe { Http::new(self.ctx.http_resp) }
+    }
+
+    /// Whether the client sent this request, rather than ESI.
+    pub fn is_top(&self) -> bool {
+        self.raw().esi_level == 0
     }
 
     /// The director in `req.backend_hint`.

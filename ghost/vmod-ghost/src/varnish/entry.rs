@@ -174,7 +174,8 @@ unsafe extern "C" fn ghost_websocket(
     // SAFETY: varnishd passes the memory of this VCL.
     unsafe {
         Function::new("websocket", CLIENT).client(ctx, memory, 0, |client, _| {
-            request::is_websocket(client).map(sys::VCL_BOOL::from)
+            // A pipe would bypass vcl_deliver.
+            request::expect_upgrade(client).map(|()| 0)
         })
     }
 }

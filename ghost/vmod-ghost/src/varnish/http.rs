@@ -72,8 +72,14 @@ impl<'a> Http<'a> {
         (FIRST..self.len()).filter_map(move |index| value_of(self.field(index), name))
     }
 
-    /// Whether a request asks to continue as a WebSocket. No other protocol counts: ghost
-    /// does not look at what follows, and with h2c that would be further requests.
+    /// Every header line.
+    pub fn lines(&self) -> impl Iterator<Item = &'a [u8]> + use<'a, '_> {
+        (FIRST..self.len()).map(|index| self.field(index))
+    }
+
+    /// Whether a request is the handshake of a WebSocket (RFC 6455, section 4.1). No other
+    /// protocol counts: ghost does not look at what follows, and with h2c that would be further
+    /// requests.
     pub fn asks_for_websocket(&self) -> bool {
         let has = |name: &[u8], token: &[u8]| {
             let mut tokens = self.values(name).flat_map(|value| value.split(|&byte| byte == b','));
@@ -85,6 +91,10 @@ impl<'a> Http<'a> {
             && self.method() == b"GET"
             && self.protocol() == b"HTTP/1.1"
             && has(b"connection", b"upgrade")
+            && self.header(b"sec-websocket-key").is_some_and(|key| !key.is_empty())
+            && self.header(b"sec-websocket-version").is_some_and(|version| !version.is_empty())
+            && self.header(b"content-length").is_none_or(|length| length == b"0")
+            && self.header(b"transfer-encoding").is_none()
     }
 
     /// Replace the request target.

@@ -14,6 +14,7 @@ mod second_chance;
 mod socket;
 pub(super) mod statistics;
 pub(super) mod timeouts;
+pub(super) mod tunnel;
 mod upload;
 
 use std::ffi::{c_int, CStr};
@@ -29,7 +30,6 @@ use super::task::{self, Slot, Task};
 use super::workspace;
 use bytes::Bytes;
 use native::Native;
-use pipe::Pipe;
 
 /// Header lines that varnishd may add to a request when it sends it: Transfer-Encoding, and
 /// Host where an HTTP/1.0 client sent none.
@@ -43,8 +43,8 @@ pub trait Balance: Group {
     /// of the fetch.
     fn fetch(&self, fetch: &mut Fetch<'_>);
 
-    /// Connect a pipe.
-    fn pipe(&self, pipe: &mut Pipe<'_>);
+    /// A pipe has begun, with a 101, or has failed with another status.
+    fn piped(&self, pipe: &Fetch<'_>, status: u16);
 }
 
 impl<K: Balance> Methods<K> {

@@ -1,71 +1,75 @@
-//! Pipes: varnishd copies bytes both ways between the client and an endpoint.
+//! Pipes that user VCL asks for: a WebSocket without a delivery.
+//!
+//! The handshake is a fetch like any other, with its failover and its deadlines. There is no
+//! `vcl_deliver` in a pipe: an answer other than 101 becomes a 502.
 
-use super::native::Native;
-use super::Balance;
-use crate::varnish::director::{kind_of, methods_of};
+use std::ffi::CStr;
+
+use super::tunnel::{client_socket, head, write, Tunnel};
+use super::{close, finish, has_room, Balance};
+use crate::varnish::director::kind_of;
 use crate::varnish::fence::fence;
+use crate::varnish::fetch::Fetch;
+use crate::varnish::synthetic::{message, Response};
 use crate::varnish::sys::{self, Ctx};
 
-/// A pipe that is not connected yet.
-pub struct Pipe<'c> {
-    ctx: &'c sys::vrt_ctx,
-    /// What varnishd counted of the request before.
-    received: u64,
-    closed: Option<sys::stream_close_t>,
-}
-
-/// How varnishd records a pipe that no endpoint accepted.
-fn not_connected() -> sys::stream_close_t {
-    // SAFETY: a constant of varnishd's.
-    unsafe { sys::SC_TX_ERROR.as_ptr() }
-}
-
-impl Pipe<'_> {
-    /// Connect to this endpoint and copy until one side closes; false if there was no
-    /// connection. A pipe is connected once at most.
-    pub fn run(&mut self, native: &Native) -> bool {
-        if self.closed.is_none() {
-            self.closed = self.closed_by(native);
-        }
-        self.closed.is_some()
-    }
-
-    fn closed_by(&self, native: &Native) -> Option<sys::stream_close_t> {
-        let native = native.director().raw_in(self.ctx.vcl)?;
-        // SAFETY: the director is valid in this call, for it is held; varnishd pipes in this
-        // call, with both req and bo, and the method is called as varnishd itself does.
-        unsafe {
-            let pipe = methods_of(native).http1pipe?;
-            let (req, bo) = (self.ctx.req, self.ctx.bo);
-            (*req).acct.req_hdrbytes = self.received;
-            sys::VRT_Assign_Backend(&raw mut (*bo).director_resp, native);
-            let noted = (*req).t_prev;
-            let closed = pipe(self.ctx, native);
-            // From 7.7 on this very value can also mean that varnishd sent a part of the
-            // request. But once there is a connection it notes the time.
-            let sent = (*req).t_prev > noted;
-            (closed != not_connected() || sent).then_some(closed)
-        }
-    }
-}
+const NO_UPGRADE: &str = "the endpoint did not upgrade to a WebSocket";
 
 /// The callback `http1pipe`.
 pub(super) unsafe extern "C" fn pipe<K: Balance>(
     ctx: Ctx,
     director: sys::VCL_BACKEND,
 ) -> sys::stream_close_t {
-    // SAFETY: varnishd passes a context and a director of this kind.
-    let (ctx, kind) = unsafe { (&*ctx, kind_of::<K>(director)) };
-    fence(Some(ctx), "http1pipe", not_connected(), || {
-        // SAFETY: a pipe has a req and a bo.
-        let received = match (kind, unsafe { (ctx.req.as_ref(), ctx.bo.as_ref()) }) {
-            (Some(_), (Some(req), Some(_))) => req.acct.req_hdrbytes,
-            _ => return not_connected(),
-        };
-        let mut pipe = Pipe { ctx, received, closed: None };
-        if let Some(kind) = kind {
-            kind.pipe(&mut pipe);
+    // SAFETY: varnishd passes a context and a director of this kind; the other is a constant.
+    let (ctx, kind, closed) = unsafe { (&*ctx, kind_of::<K>(director), sys::SC_TX_PIPE.as_ptr()) };
+    fence(Some(ctx), "http1pipe", (), || {
+        let (Some(kind), Some(mut fetch)) = (kind, Fetch::new(ctx)) else { return };
+        begin(&mut fetch);
+        if has_room(&mut fetch) {
+            kind.fetch(&mut fetch);
         }
-        pipe.closed.unwrap_or_else(not_connected)
-    })
+        let (status, reason) = outcome(&fetch);
+        kind.piped(&fetch, status);
+        let tunnel = if status == 101 { Tunnel::of(&mut fetch) } else { None };
+        let head = fetch.beresp().map(|beresp| head(&beresp)).unwrap_or_default();
+        if !fetch.raw().htc.is_null() {
+            // SAFETY: the fetch has a connection of the director's.
+            unsafe { finish(ctx, director) };
+        }
+        if let Some(tunnel) = tunnel {
+            tunnel.copy(ctx, &head);
+        } else {
+            let response = Response::error(status.max(502), &reason);
+            // SAFETY: a pipe has a client, whose socket is open.
+            unsafe { write(client_socket(ctx.req), &[&message(&response)]) };
+        }
+    });
+    close(ctx);
+    closed
+}
+
+/// Set up what a fetch finds in its busyobj and a pipe does not.
+fn begin(fetch: &mut Fetch<'_>) {
+    let bo = fetch.bo();
+    // SAFETY: the busyobj is this thread's, and no connection is open.
+    unsafe {
+        let (workspace, log) = ((*bo).ws.as_mut_ptr(), (*bo).vsl.as_mut_ptr());
+        sys::HTTP_Setup((*bo).beresp, workspace, log, sys::SLT_BerespMethod);
+        let vfc = (*bo).vfc;
+        sys::VFP_Setup(vfc, (*bo).wrk);
+        (*vfc).resp = (*bo).beresp;
+        (*vfc).req = (*bo).bereq;
+    }
+}
+
+/// The status that the client gets, and the reason if it is an error.
+fn outcome(fetch: &Fetch<'_>) -> (u16, String) {
+    let bo = fetch.raw();
+    if !bo.htc.is_null() {
+        let upgraded = fetch.beresp().is_some_and(|beresp| beresp.status() == 101);
+        return if upgraded { (101, String::new()) } else { (502, NO_UPGRADE.to_owned()) };
+    }
+    // SAFETY: null, or a constant text.
+    let reason = unsafe { (!bo.err_reason.is_null()).then(|| CStr::from_ptr(bo.err_reason)) };
+    (bo.err_code, reason.map_or_else(String::new, |text| text.to_string_lossy().into_owned()))
 }

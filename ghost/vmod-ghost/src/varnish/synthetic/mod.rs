@@ -13,6 +13,8 @@ use std::os::fd::FromRawFd as _;
 use std::ptr;
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::director::{kind_of, Kind, Methods, NO_CALLBACKS};
 use super::fence::fence;
 use super::fetch::Fetch;
@@ -29,6 +31,18 @@ pub struct Response {
     pub headers: Vec<(&'static str, Vec<u8>)>,
     /// A JSON document, or nothing.
     pub body: Arc<[u8]>,
+}
+
+impl Response {
+    /// An error, with its reason in a small JSON body. It is not for caches.
+    pub fn error(status: u16, reason: &str) -> Self {
+        let body = json!({ "status": status, "reason": reason }).to_string();
+        Self {
+            status,
+            headers: vec![("Cache-Control", b"no-store".to_vec())],
+            body: body.into_bytes().into(),
+        }
+    }
 }
 
 /// A director that responds by itself.
@@ -124,7 +138,7 @@ unsafe extern "C" fn pipe<K: Respond>(ctx: Ctx, director: sys::VCL_BACKEND) -> s
 }
 
 /// The response as bytes.
-fn message(response: &Response) -> Vec<u8> {
+pub(super) fn message(response: &Response) -> Vec<u8> {
     let reason = reason_of(response.status).to_string_lossy();
     let mut message = format!("HTTP/1.1 {} {reason}\r\n", response.status).into_bytes();
     for (name, value) in &response.headers {
