@@ -66,9 +66,11 @@ pub fn location(redirect: &wire::Redirect, request: &RequestParts<'_>) -> Vec<u8
             let _ = write!(location, ":{port}");
         }
     }
+    // The "*" of OPTIONS is no path: it would continue the host or the port.
+    let path = if request.path.starts_with(b"/") { request.path } else { b"/" };
     match &redirect.path {
-        Some(modifier) => location.extend(rewrite::path(modifier, request.matched, request.path)),
-        None => location.extend_from_slice(request.path),
+        Some(modifier) => location.extend(rewrite::path(modifier, request.matched, path)),
+        None => location.extend_from_slice(path),
     }
     target::join(location, request.query)
 }

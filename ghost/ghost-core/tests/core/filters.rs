@@ -119,6 +119,26 @@ fn redirect_without_any_host_is_a_path() {
 }
 
 #[test]
+fn redirect_of_the_server_as_a_whole_leads_to_its_root() {
+    let to = |redirect: &str, host: &str| {
+        let redirect: wire::Redirect = wire::decode(redirect.as_bytes()).unwrap();
+        let request = RequestParts {
+            listener: &listener(Scheme::Http, 80),
+            matched: &matched("prefix", "/"),
+            host: host.as_bytes(),
+            path: b"*",
+            query: None,
+        };
+        String::from_utf8(location(&redirect, &request)).unwrap()
+    };
+    let prefix = r#"{"path": {"type": "prefix", "value": "/x"}}"#;
+    assert_eq!(to(r#"{"scheme": "https"}"#, "a.com"), "https://a.com/");
+    assert_eq!(to("{}", ""), "/");
+    assert_eq!(to(prefix, "a.com"), "http://a.com/x/");
+    assert_eq!(to(r#"{"path": {"type": "full", "value": "/x"}}"#, "a.com"), "http://a.com/x");
+}
+
+#[test]
 fn header_modifiers_compile_to_lines() {
     let rule = compiled_rule(
         r#"{"filters": {
