@@ -12,6 +12,7 @@ EVERY_FIELD = wire.Routing(
     version=2,
     shard=0,
     shards=4,
+    requests=wire.RequestRules(trusted_ranges=("10.0.0.0/8",), merge_slashes=True, reject=("%2F", "%5C", "..;")),
     listeners=(wire.Listener(name="web", socket="http-80", port=8080, scheme="https", hostname="*.example.com"),),
     routes=(
         wire.Route(

@@ -15,7 +15,7 @@
 //! | [`router::explain`] | why a rule serves a request, and why the others do not |
 //! | [`filters`], [`redirect`], [`rewrite`], [`cors`] | what the filters of a rule change |
 //! | [`backends`], [`timing`] | weighted choice, timeouts and retries |
-//! | [`cdn_loop`] | detection of loops |
+//! | [`cdn_loop`], [`forwarding`] | detection of loops, headers of proxies in front |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![deny(
@@ -31,6 +31,7 @@ pub mod backends;
 pub mod cdn_loop;
 pub mod cors;
 pub mod filters;
+pub mod forwarding;
 pub mod host;
 pub mod matches;
 pub mod pattern;

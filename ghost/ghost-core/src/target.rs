@@ -19,6 +19,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::wire::{self, RejectedText};
+
 /// The request target is malformed; a proxy answers it with 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
@@ -49,6 +51,52 @@ pub fn normalise<'t>(target: &'t [u8], method: &[u8]) -> Result<Cow<'t, [u8]>, M
     let mut resolved = resolve(path);
     resolved.extend_from_slice(&target[path.len()..]);
     Ok(Cow::Owned(resolved))
+}
+
+/// What a Gateway asks of paths, beyond what HTTP does.
+#[derive(Clone, Debug, Default)]
+pub struct PathRules {
+    merge_slashes: bool,
+    reject: Box<[RejectedText]>,
+}
+
+impl PathRules {
+    /// Those of a Gateway.
+    #[must_use]
+    pub fn new(rules: &wire::RequestRules) -> Self {
+        Self { merge_slashes: rules.merge_slashes, reject: rules.reject.clone().into() }
+    }
+
+    /// Validate a target and merge the slashes of its path, before [`normalise`]. It allocates
+    /// only if there are slashes to merge.
+    ///
+    /// # Errors
+    /// The path contains a text that the Gateway rejects.
+    pub fn apply<'t>(&self, target: &'t [u8]) -> Result<Cow<'t, [u8]>, Malformed> {
+        let (path, _) = split(target);
+        if self.reject.iter().any(|text| contains(path, *text)) {
+            return Err(Malformed);
+        }
+        if !self.merge_slashes || !path.windows(2).any(|pair| pair == b"//") {
+            return Ok(Cow::Borrowed(target));
+        }
+        let mut merged = path.to_vec();
+        merged.dedup_by(|after, before| (*before, *after) == (b'/', b'/'));
+        merged.extend_from_slice(&target[path.len()..]);
+        Ok(Cow::Owned(merged))
+    }
+}
+
+fn contains(path: &[u8], text: RejectedText) -> bool {
+    let encoded = |byte: &[u8]| path.windows(3).any(|three| three.eq_ignore_ascii_case(byte));
+    match text {
+        RejectedText::EncodedSlash => encoded(b"%2f"),
+        RejectedText::EncodedBackslash => encoded(b"%5c"),
+        RejectedText::ParentWithParameter => path.split(|&byte| byte == b'/').any(|segment| {
+            let mut parts = segment.split(|&byte| byte == b';');
+            parts.next().is_some_and(|name| dots(name) == Some(2)) && parts.next().is_some()
+        }),
+    }
 }
 
 /// Split an absolute target (`http://authority/path`) into its authority and what follows.

@@ -1,6 +1,6 @@
 """gateway.varnish-software.com: GatewayClassParameters."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from msgspec import field
 
@@ -39,6 +39,20 @@ class ServiceParameters(Read, frozen=True, omit_defaults=True):
     external_traffic_policy: str = ""
 
 
+class Forwarding(Read, frozen=True, omit_defaults=True):
+    """The proxies in front of the gateway, by number or by address."""
+
+    trusted_hops: int | None = None
+    trusted_ranges: tuple[str, ...] = ()
+
+
+class Paths(Read, frozen=True, omit_defaults=True):
+    """Which paths the gateway accepts, and what it makes of them."""
+
+    merge_slashes: bool = False
+    reject: tuple[Literal["%2F", "%5C", "..;"], ...] = ()
+
+
 class Parameters(Read, frozen=True, omit_defaults=True):
     """What a class configures about its Gateways, but for user VCL.
 
@@ -62,6 +76,8 @@ class Parameters(Read, frozen=True, omit_defaults=True):
     node_selector: dict[str, str] = field(default_factory=dict)
     pod_annotations: dict[str, str] = field(default_factory=dict)
     priority_class_name: str = ""
+    forwarding: Forwarding = Forwarding()
+    paths: Paths = Paths()
 
 
 class ParametersSpec(Parameters, frozen=True):

@@ -1,6 +1,6 @@
 """Routes of one Gateway as routing shards.
 
-In:   the listeners and the routes that changed.
+In:   the listeners, request rules and routes that changed.
 Out:  the encoded shards that changed, by number.
 Pure. A route is encoded once, when it changes; a shard is its members' bytes put together,
 so one change costs about ``PER_SHARD`` routes' worth of copying whatever the total.
@@ -12,6 +12,7 @@ from hashlib import sha256
 import msgspec
 
 from varnish_gateway.api import Key
+from varnish_gateway.api.varnish import Parameters
 from varnish_gateway.emit import sharding
 from varnish_gateway.emit.sharding import ShardedMap, ShardRules
 from varnish_gateway.ir import wire
@@ -49,6 +50,19 @@ def _rules() -> ShardRules:
     )
 
 
+def request_rules(parameters: Parameters | None) -> wire.RequestRules | None:
+    """Return what parameters say about every request; None where there are no parameters."""
+    if parameters is None:
+        return None
+    forwarding, paths = parameters.forwarding, parameters.paths
+    return wire.RequestRules(
+        trusted_hops=forwarding.trusted_hops,
+        trusted_ranges=forwarding.trusted_ranges,
+        merge_slashes=paths.merge_slashes,
+        reject=paths.reject,
+    )
+
+
 def endpoint_namespaces(routes: Iterable[wire.Route]) -> frozenset[str]:
     """Return the namespaces whose EndpointSlices the routes need. Operator and chaperone agree on it."""
     return frozenset(
@@ -69,6 +83,7 @@ class Shards:
 
     def __init__(self, shards: int = 1) -> None:
         self._listeners: tuple[wire.Listener, ...] = ()
+        self._requests: wire.RequestRules | None = None
         self._routes = ShardedMap[bytes](_rules(), shards, size=len)
 
     def __len__(self) -> int:
@@ -78,11 +93,12 @@ class Shards:
         self,
         *,
         listeners: tuple[wire.Listener, ...] | None = None,
+        requests: wire.RequestRules | None = None,
         routes: Mapping[Key, wire.Route | None],
     ) -> dict[int, bytes | None]:
         """Apply what changed; return the changed shards, None for one that is gone.
 
-        ``listeners`` None means unchanged; a route with the value None is gone.
+        ``listeners`` and ``requests`` None mean unchanged; a route with the value None is gone.
         """
         before = len(self)
         touched = self._routes.update(
@@ -93,6 +109,10 @@ class Shards:
         )
         if listeners is not None and listeners != self._listeners:
             self._listeners = listeners
+            touched.add(0)
+        if requests is not None and requests != (self._requests or wire.RequestRules()):
+            # Left out where it says nothing, so that pods that don't know the field can read the shard.
+            self._requests = None if requests == wire.RequestRules() else requests
             touched.add(0)
         return self._changed(touched, before)
 
@@ -112,8 +132,9 @@ class Shards:
         return changed
 
     def _encoded(self, shard: int) -> bytes:
-        listeners = self._listeners if shard == 0 else ()
-        head = wire.Routing(version=2, shard=shard, shards=len(self), listeners=listeners)
+        head = wire.Routing(version=2, shard=shard, shards=len(self))
+        if shard == 0:
+            head = msgspec.structs.replace(head, requests=self._requests, listeners=self._listeners)
         return _joined(_encode(head)[:-1], self._routes[shard])
 
 

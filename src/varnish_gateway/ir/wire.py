@@ -2,7 +2,7 @@
 
 Six documents, each JSON:
 
-- ``Routing``: one shard of the routes of a Gateway. Shard 0 also carries the listeners.
+- ``Routing``: one shard of the routes of a Gateway. Shard 0 also carries the listeners and request rules.
 - ``Index``: ``shards.json``, which names the shards of a large Gateway in a cluster.
 - ``Fresh``: ``fresh.json``, which has the newest changes of shards beside that index.
 - ``Endpoints``: one shard of pools, each with the addresses that serve it.
@@ -197,12 +197,26 @@ class Listener(Wire, frozen=True):
     hostname: str = "*"  # lower case; "*", "*.example.com" or "www.example.com"
 
 
+class RequestRules(Wire, frozen=True):
+    """What holds for every request: whom the gateway believes about clients, and which paths it accepts.
+
+    Of ``trustedHops`` and ``trustedRanges`` one is set at most. Without either, forwarding headers stay as
+    they are, except that none is believed and ``Forwarded`` is removed.
+    """
+
+    trusted_hops: int | None = None
+    trusted_ranges: tuple[str, ...] = ()  # "10.0.0.0/8"
+    merge_slashes: bool = False
+    reject: tuple[Literal["%2F", "%5C", "..;"], ...] = ()
+
+
 class Routing(Wire, frozen=True):
     """One shard. Of several the first has the listeners, a route is in 1 + crc32("namespace/name") % (shards - 1)."""
 
     version: Literal[2]
     shard: int = 0
     shards: int = 1
+    requests: RequestRules | None = None
     listeners: tuple[Listener, ...] = ()
     routes: tuple[Route, ...] = ()
 

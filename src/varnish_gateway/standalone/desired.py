@@ -16,7 +16,7 @@ from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.pending import PendingChanges
 from varnish_gateway.dataplane.process.sockets import Sockets, parse_listen
 from varnish_gateway.emit.listen import varnish_listen
-from varnish_gateway.emit.routing import Shards
+from varnish_gateway.emit.routing import Shards, request_rules
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import GatewayDelta, GatewayState, Tls, UserVclUnavailable
 
@@ -60,7 +60,9 @@ class DesiredPlane:
             log.error("user VCL is not available, %s: %s", effect, delta.user_vcl.reason)
         elif delta.user_vcl is not UNSET:
             self.vcl = main_vcl(delta.user_vcl)
-        self._pending.add(Change(routing=self._shards.update(listeners=delta.listeners, routes=delta.routes)))
+        requests = request_rules(delta.parameters)
+        shards = self._shards.update(listeners=delta.listeners, requests=requests, routes=delta.routes)
+        self._pending.add(Change(routing=shards))
 
     def update_slices(self, slices: Mapping[Key, EndpointSlice | None]) -> None:
         self._pending.add(Change(slices=slices))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from varnish_gateway.api import Key
 from varnish_gateway.emit.listen import varnish_listen
-from varnish_gateway.emit.routing import Shards
+from varnish_gateway.emit.routing import Shards, request_rules
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import GatewayDelta, GatewayState, Status, wire
 from varnish_gateway.standalone.files.objects import Changes
@@ -61,7 +61,7 @@ def translate_files(paths: Sequence[str]) -> Translation:
 def _translated(delta: GatewayDelta) -> TranslatedGateway:
     state, shards = GatewayState(), Shards()
     state.apply(delta)
-    shards.update(listeners=delta.listeners, routes=delta.routes)
+    shards.update(listeners=delta.listeners, requests=request_rules(delta.parameters), routes=delta.routes)
     return TranslatedGateway(
         listeners=state.listeners,
         routes=tuple(route for _, route in sorted(state.routes.items())),

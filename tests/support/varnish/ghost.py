@@ -97,6 +97,7 @@ class Config:
     routes: Sequence[wire.Route] = ()
     pools: Mapping[str, Sequence[Origin | wire.Endpoint]] = field(default_factory=dict)
     listeners: Sequence[wire.Listener] = (HTTP_80,)
+    requests: wire.RequestRules | None = None
     shards: int = 1
     id: str = ""
 
@@ -117,8 +118,10 @@ class Config:
             return shard_of(one.namespace, one.name, self.shards) == shard
 
         routes = tuple(one for one in self.routes if here(one))
-        listeners = tuple(self.listeners) if shard == 0 else ()
-        return wire.Routing(version=2, shard=shard, shards=self.shards, listeners=listeners, routes=routes)
+        head = wire.Routing(version=2, shard=shard, shards=self.shards, routes=routes)
+        if shard > 0:
+            return head
+        return msgspec.structs.replace(head, requests=self.requests, listeners=tuple(self.listeners))
 
 
 def _write(directory: Path, stem: str, content: wire.Wire) -> str:

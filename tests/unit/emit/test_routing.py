@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from varnish_gateway.api import Key
-from varnish_gateway.emit.routing import BYTES_PER_SHARD, PER_SHARD, Shards, patched, shard_of
+from varnish_gateway.api.varnish import Forwarding, Parameters, Paths
+from varnish_gateway.emit.routing import BYTES_PER_SHARD, PER_SHARD, Shards, patched, request_rules, shard_of
 from varnish_gateway.ir import wire
 
 
@@ -144,3 +145,15 @@ def test_newest_value_of_each_route_is_kept(steps):
         expected[name] = value
     assert decoded(published) == {name: value for name, value in expected.items() if value}
     assert published == shards.all()
+
+
+def test_request_rules_travel_with_the_first_shard_and_only_where_they_say_something():
+    shards = Shards()
+    assert shards.update(requests=request_rules(Parameters()), routes={}) == {}
+    parameters = Parameters(forwarding=Forwarding(trusted_hops=0), paths=Paths(merge_slashes=True, reject=("..;",)))
+    (text,) = shards.update(requests=request_rules(parameters), routes={}).values()
+    found = msgspec.json.decode(text or b"", type=wire.Routing).requests
+    assert found == wire.RequestRules(trusted_hops=0, merge_slashes=True, reject=("..;",))
+    assert shards.update(requests=request_rules(None), routes={}) == {}
+    (text,) = shards.update(requests=request_rules(Parameters()), routes={}).values()
+    assert b"requests" not in (text or b"")

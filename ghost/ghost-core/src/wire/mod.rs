@@ -29,6 +29,7 @@
 
 mod decode;
 mod filters;
+mod requests;
 mod routes;
 mod timing;
 pub mod v1;
@@ -38,6 +39,7 @@ pub use filters::{
     Cors, Filters, Header, HeaderModifier, PathModifier, PathModifierType, Redirect, Rewrite,
     Scheme,
 };
+pub use requests::{RejectedText, RequestRules};
 pub use routes::{
     Attachment, Backend, Listener, Match, PathMatch, PathMatchType, Route, Rule, ValueMatch,
     ValueMatchType,
@@ -61,6 +63,9 @@ pub struct Routing {
     /// How many shards there are.
     #[serde(default = "one")]
     pub shards: u32,
+    /// What the Gateway does with every request (in shard 0 only).
+    #[serde(default)]
+    pub requests: RequestRules,
     /// Every listener of the Gateway (in shard 0 only).
     #[serde(default)]
     pub listeners: Vec<Listener>,

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{decode, Endpoint, Endpoints, Routing};
+use super::{decode, Endpoint, Endpoints, RequestRules, Routing};
 use super::{Attachment, Backend, Listener, Route, Rule};
 
 /// The name of the one listener.
@@ -77,6 +77,7 @@ impl Config {
             version: 2,
             shard: 0,
             shards: 1,
+            requests: RequestRules::default(),
             listeners: vec![listener()],
             routes: hosts.iter().map(|(host, vhost)| route(host, vhost)).collect(),
         };

@@ -15,7 +15,7 @@ use ghost_core::Router;
 use super::directors::{Directors, Retired};
 use super::retirement::Retirement;
 use super::rule::Entry;
-use super::shard::Loaded;
+use super::shard::{Loaded, Requests};
 use super::store::{lock, Store};
 use crate::request::Responses;
 use crate::varnish::{panic_message, Refused, Vcl};
@@ -35,6 +35,8 @@ pub struct Snapshot {
     pub generation: u64,
     /// Finds the rule.
     pub router: Router<Arc<Entry>>,
+    /// What holds for every request.
+    pub requests: Arc<Requests>,
     /// Ghost's own responses.
     pub responses: Arc<Responses>,
 }
@@ -134,6 +136,7 @@ impl Instance {
         }
         let before = self.snapshot.swap(Some(Arc::new(Snapshot {
             generation: directors.applied.generation,
+            requests: directors.applied.requests(),
             router: directors.router.clone(),
             responses: Arc::clone(&directors.responses),
         })));

@@ -12,6 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
+use ghost_core::forwarding::TrustedProxies;
+use ghost_core::target::PathRules;
 use ghost_core::wire::{self, Config, Listener};
 use ghost_core::Route;
 
@@ -20,10 +22,21 @@ use ghost_core::Route;
 pub struct RoutingShard {
     /// Its place among the shards, with their number.
     place: (u32, u32),
+    /// What holds for every request; only one shard has any.
+    pub requests: Arc<Requests>,
     /// The listeners; only one shard has any.
     pub listeners: Vec<Listener>,
     /// The routes.
     pub routes: HashMap<Arc<str>, Arc<Route>>,
+}
+
+/// What a Gateway does with every request.
+#[derive(Default)]
+pub struct Requests {
+    /// Whom it believes about clients.
+    pub proxies: TrustedProxies,
+    /// Which paths it accepts.
+    pub paths: PathRules,
 }
 
 /// The addresses of one shard of pools.
@@ -93,6 +106,12 @@ impl Loaded {
     /// How many pools have endpoints on record.
     pub fn pools(&self) -> usize {
         self.endpoints.values().map(|shard| shard.pools.len()).sum()
+    }
+
+    /// What holds for every request.
+    pub fn requests(&self) -> Arc<Requests> {
+        let first = self.routing.values().find(|shard| shard.place.0 == 0);
+        first.map(|shard| Arc::clone(&shard.requests)).unwrap_or_default()
     }
 
     /// Every listener.
@@ -178,7 +197,9 @@ fn routing_shard(source: wire::Routing, before: &Loaded) -> Result<RoutingShard,
         Ok((Arc::clone(new.key()), Arc::new(new)))
     };
     let routes = source.routes.iter().map(compile).collect::<Result<_, String>>()?;
-    Ok(RoutingShard { place, listeners: source.listeners, routes })
+    let proxies = TrustedProxies::compile(&source.requests).map_err(|error| error.to_string())?;
+    let requests = Arc::new(Requests { proxies, paths: PathRules::new(&source.requests) });
+    Ok(RoutingShard { place, requests, listeners: source.listeners, routes })
 }
 
 fn endpoint_shard(source: wire::Endpoints) -> Result<EndpointShard, String> {

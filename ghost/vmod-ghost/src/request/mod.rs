@@ -5,6 +5,7 @@
 //! [`task`] is what ghost remembers meanwhile.
 
 mod deliver;
+mod forwarding;
 mod loops;
 mod receive;
 mod reserved;

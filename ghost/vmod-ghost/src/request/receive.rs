@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use foldhash::fast::RandomState;
 use ghost_core::{is_tunnel_request, join_values, target, Host, Request};
 
+use super::forwarding;
 use super::loops;
 use super::reserved;
 use super::responses::Responses;
@@ -70,15 +71,16 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
     if client.has_overflowed() {
         return Err(Failure::OutOfWorkspace);
     }
-    reserved::remove(client);
     let mut http = client.req().ok_or(Failure::WrongSubroutine)?;
     let snapshot = instance.snapshot();
     let snapshot = snapshot.as_ref().ok_or(Failure::NotLoaded)?;
     let socket = client.socket();
-    let tls = socket.starts_with(TLS_SOCKETS);
+    let terminated = socket.starts_with(TLS_SOCKETS);
+    let tls = forwarding::sanitise(client, &mut http, &snapshot.requests.proxies, terminated)?;
+    reserved::remove(client);
     http.append(&[b"X-Gateway-Listener: ", socket.as_bytes()])?;
     http.append_static(if tls { c"X-Forwarded-Proto: https" } else { c"X-Forwarded-Proto: http" })?;
-    let server_name = if tls { client.server_name() } else { b"" };
+    let server_name = if terminated { client.server_name() } else { b"" };
     let (mut outcome, mut director) = route(&mut http, socket, server_name, snapshot)?;
     if loops::is_loop(client, &http) {
         if let Outcome::Routed(entry, _) | Outcome::Preflight(entry) = outcome {
@@ -111,11 +113,14 @@ fn route(
         return response(|all| &all.method_not_allowed);
     }
     adopt_authority(http)?;
-    let Ok(url) = target::normalise(http.url(), http.method()) else {
+    let Ok(merged) = snapshot.requests.paths.apply(http.url()) else {
         return response(|all| &all.bad_request);
     };
-    if let Cow::Owned(resolved) = &url {
-        http.set_url(resolved)?;
+    let Ok(url) = target::normalise(&merged, http.method()) else {
+        return response(|all| &all.bad_request);
+    };
+    if *url != *http.url() {
+        http.set_url(&url)?;
     }
     let Some(host) = host(http) else { return response(|all| &all.bad_request) };
     if snapshot.router.is_misdirected(socket, server_name, &host) {

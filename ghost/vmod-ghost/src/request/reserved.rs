@@ -20,7 +20,7 @@ fn is_reserved(line: &[u8]) -> bool {
 }
 
 /// Some backends, such as those behind CGI, treat "_" like "-".
-fn begins_with(line: &[u8], reserved: &[u8]) -> bool {
+pub(super) fn begins_with(line: &[u8], reserved: &[u8]) -> bool {
     let same = |(sent, reserved): (&u8, &u8)| {
         sent.to_ascii_lowercase() == *reserved || (*sent, *reserved) == (b'_', b'-')
     };

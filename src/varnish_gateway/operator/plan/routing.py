@@ -1,6 +1,6 @@
 """Desired routing of one Gateway: shards, their index, and the ConfigMaps that hold them.
 
-In:   changed listeners and routes; how a write went.
+In:   changed listeners, request rules and routes; how a write went.
 Out:  the shards, and which ConfigMaps may differ from them ("dirty") or hold no shard any more
       ("surplus").
 Pure. A changed route costs its own shard.
@@ -13,7 +13,7 @@ import msgspec
 
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
-from varnish_gateway.emit.routing import Shards, content_hash, shard_of
+from varnish_gateway.emit.routing import Shards, content_hash, request_rules, shard_of
 from varnish_gateway.ir import GatewayDelta, wire
 from varnish_gateway.operator.plan.patches import RoutePatches
 
@@ -44,8 +44,9 @@ class DesiredRouting:
         return len(self._shards)
 
     def update(self, delta: GatewayDelta) -> None:
-        """Apply changed listeners and routes."""
-        self._replace(self._shards.update(listeners=delta.listeners, routes=delta.routes))
+        """Apply changed listeners, request rules and routes."""
+        requests = request_rules(delta.parameters)
+        self._replace(self._shards.update(listeners=delta.listeners, requests=requests, routes=delta.routes))
         if len(self) > 1:
             for (_, namespace, name), route in delta.routes.items():
                 self._patches.add(shard_of(namespace, name, len(self)), f"{namespace}/{name}", route)

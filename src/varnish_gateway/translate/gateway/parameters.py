@@ -6,6 +6,7 @@ Out:  ir.Parameters and user VCL, or the first problem with them.
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -36,7 +37,8 @@ def validate_parameters(
     """Return what the parameters configure."""
     spec = parameters.spec
     vcl = _user_vcl(spec.user_vcl_config_map_ref, view, vcl_limit) if spec.user_vcl_config_map_ref else None
-    problem = _invalid_argument(spec) or _invalid_logging(spec) or _invalid_scaling(spec) or pod_extras.clash(spec)
+    checks = (_invalid_argument, _invalid_logging, _invalid_scaling, pod_extras.clash, _invalid_forwarding)
+    problem = next((found for check in checks if (found := check(spec)) is not None), None)
     if problem is None and isinstance(vcl, ir.UserVclUnavailable):
         problem = vcl.reason
     if problem is not None:
@@ -67,6 +69,20 @@ def _invalid_argument(spec: ParametersSpec) -> str | None:
             return f"varnishdExtraArgs: {argument[:2]} is set by the gateway itself; remove it"
         if ";" in argument:
             return f"varnishdExtraArgs: {argument} holds a semicolon, which separates arguments; remove it"
+    return None
+
+
+def _invalid_forwarding(spec: ParametersSpec) -> str | None:
+    forwarding = spec.forwarding
+    if forwarding.trusted_hops is not None and forwarding.trusted_ranges:
+        return "forwarding: proxies are trusted by number or by address; remove trustedHops or trustedRanges"
+    for text in forwarding.trusted_ranges:
+        try:
+            ip_network(text)
+        except ValueError:
+            return f"forwarding.trustedRanges: {text} is no range of addresses; write for example 10.0.0.0/8"
+        if "/" not in text:
+            return f"forwarding.trustedRanges: {text} has no length; write {text}/{ip_network(text).max_prefixlen}"
     return None
 
 

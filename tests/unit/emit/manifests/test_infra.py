@@ -30,8 +30,18 @@ OTHERS = {
     "nodeSelector": {"pool": "edge"},
     "podAnnotations": {"a": "b"},
     "priorityClassName": "high",
+    "forwarding": {"trustedHops": 1},
+    "paths": {"mergeSlashes": True},
 }
-NOT_IN_PODS = {"replicas", "autoscaling", "userVCLConfigMapRef", "podDisruptionBudget", "service"}
+NOT_IN_PODS = {
+    "replicas",
+    "autoscaling",
+    "userVCLConfigMapRef",
+    "podDisruptionBudget",
+    "service",
+    "forwarding",
+    "paths",
+}
 
 
 def hash_of(of: GatewayShape, installation: Installation = INSTALLATION) -> str:

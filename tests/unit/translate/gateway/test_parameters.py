@@ -101,6 +101,9 @@ def test_everything_is_handed_on():
         ({"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}, "minReplicas is greater"),
         ({"autoscaling": {"maxReplicas": 2}, "resources": {"requests": {"memory": "1Gi"}}}, "resources.requests.cpu"),
         ({"extraVolumes": [{"name": "tmp"}]}, "extraVolumes: the name tmp"),
+        ({"forwarding": {"trustedHops": 1, "trustedRanges": ["10.0.0.0/8"]}}, "remove trustedHops or trustedRanges"),
+        ({"forwarding": {"trustedRanges": ["10.0.0.1/8"]}}, "10.0.0.1/8 is no range of addresses"),
+        ({"forwarding": {"trustedRanges": ["10.0.0.1"]}}, "write 10.0.0.1/32"),
     ],
 )
 def test_invalid_combination_is_a_problem(spec: dict, complaint: str):

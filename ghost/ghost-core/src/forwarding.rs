@@ -1,0 +1,122 @@
+//! Which of the forwarding headers of a request the gateway believes.
+//!
+//! In:  the addresses in X-Forwarded-For, and the [`TrustedProxies`] of the Gateway.
+//! Out: how many entries, from the last, trusted proxies have written.
+//!
+//! One rule for all of these headers: what no trusted proxy has written does not reach a
+//! backend. So X-Forwarded-* and Forwarded can't contradict each other.
+//!
+//! ```
+//! use ghost_core::forwarding::{last_members, TrustedProxies};
+//! use ghost_core::wire::{self, RequestRules};
+//!
+//! let rules: RequestRules = wire::decode(br#"{"trustedRanges": ["10.0.0.0/8"]}"#)?;
+//! let trusted = TrustedProxies::compile(&rules)?;
+//! let received = b"6.6.6.6, 192.0.2.1, 10.0.0.2";
+//! assert_eq!(trusted.believed(received, b"10.0.0.1"), Some(2));
+//! assert_eq!(last_members(received, 2), b"192.0.2.1, 10.0.0.2");
+//! assert_eq!(trusted.believed(received, b"192.0.2.9"), Some(0));
+//! assert_eq!(TrustedProxies::default().believed(received, b"10.0.0.1"), None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::wire;
+
+/// The proxies in front of a gateway.
+#[derive(Clone, Debug, Default)]
+pub struct TrustedProxies {
+    hops: Option<usize>,
+    ranges: Box<[Range]>,
+}
+
+/// A range of addresses is malformed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MalformedRange(pub String);
+
+impl fmt::Display for MalformedRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "trustedRanges: {:?} is no range of addresses", self.0)
+    }
+}
+
+impl std::error::Error for MalformedRange {}
+
+impl TrustedProxies {
+    /// Parse the ranges.
+    ///
+    /// # Errors
+    /// A range is not an address with a length.
+    pub fn compile(rules: &wire::RequestRules) -> Result<Self, MalformedRange> {
+        let parse = |text: &String| Range::parse(text).ok_or_else(|| MalformedRange(text.clone()));
+        let ranges = rules.trusted_ranges.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Self { hops: rules.trusted_hops, ranges })
+    }
+
+    /// How many of the entries that arrived in X-Forwarded-For were written by trusted proxies,
+    /// given the address that the request came from. None if nothing is configured: then
+    /// every entry stays, and none is believed.
+    #[must_use]
+    pub fn believed(&self, received: &[u8], peer: &[u8]) -> Option<usize> {
+        if self.ranges.is_empty() {
+            return self.hops;
+        }
+        let from_last = members(received).rev();
+        let written_by = std::iter::once(peer).chain(from_last);
+        let trusted = written_by.take_while(|address| self.includes(address)).count();
+        Some(trusted.min(members(received).count()).max(usize::from(trusted > 0)))
+    }
+
+    fn includes(&self, address: &[u8]) -> bool {
+        let address = std::str::from_utf8(address).ok().and_then(|text| text.parse().ok());
+        address.is_some_and(|address: IpAddr| {
+            self.ranges.iter().any(|range| range.includes(address.to_canonical()))
+        })
+    }
+}
+
+/// The last members of a list, as it has them.
+#[must_use]
+pub fn last_members(list: &[u8], count: usize) -> &[u8] {
+    let Some(before) = count.checked_sub(1) else { return b"" };
+    let commas = list.iter().enumerate().rev().filter(|(_, &byte)| byte == b',');
+    let start = commas.map(|(at, _)| at + 1).nth(before).unwrap_or(0);
+    list[start..].trim_ascii()
+}
+
+fn members(list: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    bits: u128,
+    length: u32,
+    is_v4: bool,
+}
+
+impl Range {
+    fn parse(text: &str) -> Option<Self> {
+        let (address, length) = text.split_once('/')?;
+        let address: IpAddr = address.parse().ok()?;
+        let (bits, is_v4) = bits(address);
+        let length: u32 = length.parse().ok()?;
+        (length <= if is_v4 { 32 } else { 128 }).then_some(Self { bits, length, is_v4 })
+    }
+
+    fn includes(&self, address: IpAddr) -> bool {
+        let (bits, is_v4) = bits(address);
+        let differing = (bits ^ self.bits).leading_zeros();
+        is_v4 == self.is_v4 && (differing >= self.length)
+    }
+}
+
+/// The bits of an address, from the highest.
+fn bits(address: IpAddr) -> (u128, bool) {
+    match address {
+        IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, true),
+        IpAddr::V6(address) => (address.to_bits(), false),
+    }
+}
