@@ -258,6 +258,32 @@ def test_pauses_leave_threads_for_the_others(tea):
             assert 40 < len(bad.requests) <= 43
 
 
+def test_any_number_of_attempts_is_paced_and_ends_with_its_time(serve):
+    """At full speed there would be a thousand of them."""
+    with ScriptedOrigin(answer(500)) as bad:
+        ghost = serve(bad, retry=retry(1_000_000, backoff=0), timeouts=wire.Timeouts(request=2000))
+        began = time.monotonic()
+        assert ghost.get().status == 500
+        assert time.monotonic() - began < 2 + SOON
+    assert 5 < len(bad.requests) < 30
+
+
+def test_pauses_of_one_route_leave_some_to_the_others():
+    """Of ten pauses at a time, here, the first route can have five."""
+    threads = {"thread_pools": "1", "thread_pool_min": "100", "thread_pool_max": "200"}
+    with ScriptedOrigin(answer(500)) as bad, ScriptedOrigin(answer(500), answer()) as flaky:
+        once = wire.Timeouts(request=15_000)
+        greedy = to(backend("bad"), matches=[prefix("/bad")], retry=retry(1000, backoff=8000), timeouts=once)
+        modest = to(backend("flaky"), matches=[prefix("/flaky")], retry=retry(1))
+        pools = {"bad": [bad.endpoint], "flaky": [flaky.endpoint]}
+        config = Config([route("a", greedy), route("b", modest)], pools)
+        with GhostHarness(config, parameters=threads) as ghost, ThreadPoolExecutor(40) as clients:
+            asked = [clients.submit(ghost.get, "/bad") for _ in range(40)]
+            until(lambda: sum(one.done() for one in asked) >= 30, "those that can't pause have their response")
+            assert ghost.get("/flaky").status == 200
+            assert not all(one.done() for one in asked)
+
+
 # -- request bodies --------------------------------------------------------------------
 
 

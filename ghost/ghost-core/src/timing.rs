@@ -20,7 +20,8 @@
 //!
 //! let retry = rule.retry.as_ref().unwrap();
 //! assert!(is_idempotent(b"GET") && retry.retries_status(503));
-//! assert!(retry.allows_another(1, Duration::ZERO) && !retry.allows_another(2, Duration::ZERO));
+//! assert!(retry.allows_another(1, Duration::ZERO, None));
+//! assert!(!retry.allows_another(2, Duration::ZERO, None));
 //! assert_eq!(retry.backoff(0, 0), Duration::from_millis(100));
 //! assert_eq!(retry.backoff(1, 0), Duration::from_millis(200));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -36,9 +37,17 @@ const IDEMPOTENT: [&[u8]; 6] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b
 /// A backoff doubles up to this limit, unless the first one is longer.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 
-/// After this many seconds of waiting no retry is allowed: a waiting request occupies
-/// threads of varnishd.
-const LONGEST_WAIT_SECONDS: u64 = 60;
+/// This many retries follow at once where the rule sets no backoff. From then on each waits,
+/// for twice as long as the one before it: a request with any number of attempts costs
+/// little per second.
+const UNPACED_RETRIES: u32 = 4;
+
+/// The first of those waits.
+const LEAST_BACKOFF: Duration = Duration::from_millis(1);
+
+/// After this much time no retry is allowed, unless the rule itself limits the time of a
+/// request. Nor is one after as much waiting: a waiting request occupies threads of varnishd.
+const LONGEST_RETRIES: Duration = Duration::from_secs(60);
 
 /// The timeouts of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,9 +96,16 @@ impl Retry {
     }
 
     /// Whether another retry is allowed after `retries`, which waited for `waited` in total.
+    /// `unlimited` is the time since the first attempt, if the rule sets no limit to it.
     #[must_use]
-    pub fn allows_another(&self, retries: u32, waited: Duration) -> bool {
-        retries < self.attempts && waited.as_secs() < LONGEST_WAIT_SECONDS
+    pub fn allows_another(
+        &self,
+        retries: u32,
+        waited: Duration,
+        unlimited: Option<Duration>,
+    ) -> bool {
+        let spent = unlimited.map_or(waited, |elapsed| elapsed.max(waited));
+        retries < self.attempts && spent < LONGEST_RETRIES
     }
 
     /// How long to wait before the next retry after `retries` of them. It doubles each time,
@@ -97,7 +113,10 @@ impl Retry {
     /// return together.
     #[must_use]
     pub fn backoff(&self, retries: u32, random: u64) -> Duration {
-        let grown = self.backoff.saturating_mul(1 << retries.min(16));
+        let doubled = |first: Duration, times: u32| first.saturating_mul(1 << times.min(16));
+        let paced = retries.checked_sub(UNPACED_RETRIES);
+        let least = paced.map_or(Duration::ZERO, |times| doubled(LEAST_BACKOFF, times));
+        let grown = doubled(self.backoff, retries).max(least);
         let backoff = grown.min(LONGEST_BACKOFF.max(self.backoff));
         let quarter = u64::try_from(backoff.as_micros() / 4).unwrap_or(u64::MAX);
         backoff + Duration::from_micros(random % quarter.saturating_add(1))

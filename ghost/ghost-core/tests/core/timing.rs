@@ -34,12 +34,30 @@ fn retries_end_after_their_number_or_a_minute_of_waiting() {
     let rule = rule(r#"{"retry": {"attempts": 3, "backoff": 30000}}"#);
     let allows = |retries, seconds| {
         let retry = rule.retry.as_ref().unwrap();
-        retry.allows_another(retries, Duration::from_secs(seconds))
+        retry.allows_another(retries, Duration::from_secs(seconds), None)
     };
     assert!(allows(0, 0) && allows(2, 59));
     assert!(!allows(3, 0) && !allows(2, 60));
-    assert!(retry(25).allows_another(0, Duration::ZERO));
-    assert!(!retry(25).allows_another(1, Duration::ZERO));
+    assert!(retry(25).allows_another(0, Duration::ZERO, None));
+    assert!(!retry(25).allows_another(1, Duration::ZERO, None));
+}
+
+#[test]
+fn retries_of_a_rule_without_a_time_limit_end_after_a_minute() {
+    let rule = rule(r#"{"retry": {"attempts": 1000, "backoff": 0}}"#);
+    let allows = |seconds| {
+        let elapsed = Some(Duration::from_secs(seconds));
+        rule.retry.as_ref().unwrap().allows_another(500, Duration::ZERO, elapsed)
+    };
+    assert!(allows(59) && !allows(60));
+}
+
+#[test]
+fn many_retries_without_a_backoff_are_paced() {
+    let waits = |retries| retry(0).backoff(retries, 0);
+    assert!((0..4).all(|retries| waits(retries).is_zero()));
+    assert_eq!([4, 5, 8].map(waits), [1, 2, 16].map(Duration::from_millis));
+    assert_eq!([14, 1000, u32::MAX].map(waits), [Duration::from_secs(1); 3]);
 }
 
 #[test]
@@ -54,15 +72,16 @@ fn only_listed_codes_and_idempotent_methods_are_retried() {
 }
 
 proptest! {
-    /// At least the configured backoff, doubled each time up to a second, and at most a
-    /// quarter longer.
+    /// At least the configured backoff, or else a millisecond after four retries, doubled each
+    /// time up to a second, and at most a quarter longer.
     #[test]
     fn backoff_doubles_up_to_a_second_with_bounded_jitter(
         backoff in 0_u64..40_000, retries in 0_u32..100, random in any::<u64>()
     ) {
         let wait = retry(backoff).backoff(retries, random).as_micros();
         let backoff = u128::from(backoff) * 1000;
-        let grown = (backoff << retries.min(20)).min(backoff.max(1_000_000));
+        let least = retries.checked_sub(4).map_or(0, |times| 1000_u128 << times.min(20));
+        let grown = (backoff << retries.min(20)).max(least).min(backoff.max(1_000_000));
         prop_assert!(grown <= wait && wait <= grown + grown / 4, "{wait} of {grown}");
     }
 }

@@ -1,7 +1,7 @@
 //! Per-route counters. They belong to the configuration path, not to a VCL, so they
 //! survive both kinds of reload, until their route is removed.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use serde_json::{json, Value};
 
@@ -31,6 +31,8 @@ pub struct Counters {
     /// Element i counts latencies above bound i - 1 and up to bound i; the last one, all longer.
     latencies: [AtomicU64; BOUNDS.len() + 1],
     latency_micros: AtomicU64,
+    /// How many of its requests wait for a retry now.
+    pub pausing: AtomicUsize,
 }
 
 impl Counters {

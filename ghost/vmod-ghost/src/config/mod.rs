@@ -12,7 +12,7 @@ mod rule;
 mod shard;
 mod store;
 
-pub use counters::Source;
+pub use counters::{Counters, Source};
 pub use instance::{Instance, Snapshot};
 pub use rule::{Entry, RuleDirector, Target};
 pub use store::lock;

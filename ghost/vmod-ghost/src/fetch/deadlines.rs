@@ -36,6 +36,11 @@ impl Deadlines {
         }
     }
 
+    /// Whether the fetch has to end at some time.
+    pub fn end(&self) -> bool {
+        self.fetch.is_some()
+    }
+
     /// Whether time is up.
     pub fn are_over(&self) -> bool {
         !self.allow(Duration::ZERO)

@@ -7,14 +7,15 @@
 //! varnishd from repeating others by itself.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ghost_core::{is_idempotent, Retry, Rule};
+use ghost_core::{is_idempotent, Retry};
 
 use super::deadlines::Deadlines;
 use super::pause::Pause;
 use super::round::{Outcome, Round};
 use super::task::FetchTask;
+use crate::config::{Counters, Target};
 use crate::random;
 use crate::varnish::{Attempts, Ended, Fetch, Native};
 
@@ -25,10 +26,9 @@ const HOLD_DOWN: Duration = Duration::from_millis(260);
 /// give up.
 pub fn with_retries(fetch: &mut Fetch<'_>, endpoints: &[Arc<Native>]) {
     let target = fetch.recall::<FetchTask>().and_then(|task| task.get().target.clone());
-    let rule = target.as_ref().map(|target| &*target.rule);
     let elapsed = fetch.elapsed();
     let Some(attempts) = Attempts::new(fetch) else { return };
-    let mut loop_ = RetryLoop::new(attempts, rule, elapsed);
+    let mut loop_ = RetryLoop::new(attempts, target.as_deref(), elapsed);
     if !loop_.run(endpoints) {
         let RetryLoop { attempts, deadlines, .. } = loop_;
         attempts.give_up(deadlines.are_over());
@@ -59,11 +59,15 @@ struct RetryLoop<'f, 'c, 'r> {
 }
 
 impl<'f, 'c, 'r> RetryLoop<'f, 'c, 'r> {
-    fn new(attempts: Attempts<'f, 'c>, rule: Option<&'r Rule>, elapsed: Duration) -> Self {
-        let deadlines =
-            rule.map(|rule| Deadlines::new(&rule.timeouts, elapsed)).unwrap_or_default();
-        let retry = rule.and_then(|rule| rule.retry.as_ref());
-        let retries = Retries { retry, deadlines, made: 0, paused: Duration::ZERO };
+    fn new(attempts: Attempts<'f, 'c>, target: Option<&'r Target>, elapsed: Duration) -> Self {
+        let deadlines = target.map(|target| Deadlines::new(&target.rule.timeouts, elapsed));
+        let deadlines = deadlines.unwrap_or_default();
+        let policy = target.and_then(|target| {
+            let retry = target.rule.retry.as_ref()?;
+            Some((retry, &target.service.counters))
+        });
+        let began = Instant::now();
+        let retries = Retries { policy, deadlines, began, made: 0, paused: Duration::ZERO };
         Self { attempts, deadlines, retries }
     }
 
@@ -132,8 +136,10 @@ fn is_harmless(attempts: &Attempts<'_, '_>) -> bool {
 
 /// The retries that a rule allows.
 struct Retries<'r> {
-    retry: Option<&'r Retry>,
+    /// How its rule retries, and the route that it belongs to.
+    policy: Option<(&'r Retry, &'r Arc<Counters>)>,
     deadlines: Deadlines,
+    began: Instant,
     made: u32,
     paused: Duration,
 }
@@ -141,7 +147,7 @@ struct Retries<'r> {
 impl Retries<'_> {
     /// The pause before another attempt, if the rule retries after this status.
     fn instead_of(&self, status: u16, attempts: &Attempts<'_, '_>) -> Option<Pause> {
-        self.retry.filter(|retry| retry.retries_status(status) && attempts.can_repeat())?;
+        self.policy.filter(|(retry, _)| retry.retries_status(status) && attempts.can_repeat())?;
         self.pause(Duration::ZERO)
     }
 
@@ -152,9 +158,11 @@ impl Retries<'_> {
     }
 
     fn pause(&self, at_least: Duration) -> Option<Pause> {
-        let retry = self.retry.filter(|retry| retry.allows_another(self.made, self.paused))?;
+        let (retry, route) = self.policy?;
         let length = retry.backoff(self.made, random::next()).max(at_least);
-        self.deadlines.allow(length).then_some(length).and_then(Pause::new)
+        let unlimited = (!self.deadlines.end()).then(|| self.began.elapsed());
+        let allowed = retry.allows_another(self.made, self.paused, unlimited);
+        (allowed && self.deadlines.allow(length)).then(|| Pause::new(length, route)).flatten()
     }
 
     fn wait(&mut self, pause: Pause) {

@@ -2,8 +2,8 @@
 
 In:   the retry of a RouteRule.
 Out:  wire.Retry where the rule has one, and problems.
-Absent fields default to one more attempt, 25 ms later. A backoff holds a worker of varnishd, and
-every attempt a connection, so both have a limit.
+Absent fields default to one more attempt, 25 ms later. A backoff holds a worker of varnishd, so it
+has a limit. Attempts have none: ghost limits their time, and how many of them wait at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from varnish_gateway.translate.route.durations import parse_duration
 if TYPE_CHECKING:
     from varnish_gateway.api.gateway_networking import HTTPRouteRetry
 
-MOST_ATTEMPTS = 20
+MOST_ATTEMPTS = 2**31 - 1
+"""What the wire format holds; more than any request has time for."""
 LONGEST_BACKOFF = 30_000
 LOWEST_CODE = 400
 """Codes below are no errors: an attempt that received one is not repeated."""
@@ -31,8 +32,8 @@ def translate_retry(retry: HTTPRouteRetry | None, problems: list[Problem]) -> wi
     attempts = _DEFAULT.attempts if retry.attempts is None else retry.attempts
     backoff = parse_duration("retry.backoff", retry.backoff, problems)
     backoff = _DEFAULT.backoff if backoff is None else backoff
-    if not 0 < attempts <= MOST_ATTEMPTS:
-        problems.append(_unsupported(f"retry.attempts is {attempts}; it can be 1 to {MOST_ATTEMPTS}"))
+    if attempts < 0:
+        problems.append(_unsupported(f"retry.attempts is {attempts}; use 0 for no retries, or a positive number"))
     if backoff > LONGEST_BACKOFF:
         problems.append(_unsupported(f"retry.backoff is {retry.backoff}; it can be {LONGEST_BACKOFF // 1000}s at most"))
     problems.extend(
@@ -40,7 +41,7 @@ def translate_retry(retry: HTTPRouteRetry | None, problems: list[Problem]) -> wi
         for code in retry.codes
         if not LOWEST_CODE <= code <= 999
     )
-    return wire.Retry(codes=tuple(sorted(set(retry.codes))), attempts=attempts, backoff=backoff)
+    return wire.Retry(codes=tuple(sorted(set(retry.codes))), attempts=min(attempts, MOST_ATTEMPTS), backoff=backoff)
 
 
 def _unsupported(message: str) -> Problem:
