@@ -107,10 +107,10 @@ async def test_a_changed_object_is_not_covered(cluster: Cluster, client: Client,
 
 async def test_fields_added_by_others_are_kept(cluster: Cluster, client: Client, namespace: str) -> None:
     shape = shape_in(cluster, namespace, EVERYTHING)
-    desired = manifests.objects(shape, INSTALLATION)[api.Key("Service", namespace, "web")]
+    desired = manifests.objects(shape, INSTALLATION)[api.Key("Service", namespace, "web-vgw")]
     await client.apply(desired, manager=GATEWAY_MANAGER)
     cluster.merge(
-        RESOURCES["Service"].path(namespace, "web"), {"metadata": {"annotations": {"cloud.example.com/id": "lb-1"}}}
+        RESOURCES["Service"].path(namespace, "web-vgw"), {"metadata": {"annotations": {"cloud.example.com/id": "lb-1"}}}
     )
     answer = msgspec.json.decode(await client.apply(desired, manager=GATEWAY_MANAGER))
     assert answer["metadata"]["annotations"]["cloud.example.com/id"] == "lb-1"
@@ -124,7 +124,7 @@ async def test_fields_no_longer_applied_are_removed(cluster: Cluster, client: Cl
     for shape in (full, bare):
         desired = manifests.objects(shape, INSTALLATION)
         for kind in ("Service", "Deployment"):
-            manifest = desired[api.Key(kind, namespace, "web")]
+            manifest = desired[api.Key(kind, namespace, "web-vgw")]
             live[kind] = msgspec.json.decode(await client.apply(manifest, manager=GATEWAY_MANAGER))
             assert covers(live[kind], manifest)
     pod = live["Deployment"]["spec"]["template"]["spec"]
@@ -151,11 +151,11 @@ async def test_the_role_lets_a_chaperone_read_its_own_and_nothing_else(
     installation = msgspec.structs.replace(INSTALLATION, chaperone_role=slice_reader)
     for manifest, manager in all_of(shape_in(cluster, namespace, MINIMAL), installation):
         await client.apply(manifest, manager=manager)
-    token = cluster.service_account_token(namespace, "web")
+    token = cluster.service_account_token(namespace, "web-vgw")
     maps, secrets = f"/api/v1/namespaces/{namespace}/configmaps", f"/api/v1/namespaces/{namespace}/secrets"
     own = "fieldSelector=metadata.name%3D"
     slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
-    for path in (f"{maps}/web-vcl", f"{maps}?{own}web-vcl", f"{maps}/web-vcl-1", f"{secrets}?{own}web-tls", slices):
+    for path in (f"{maps}/web-vcl", f"{maps}?{own}web-vcl", f"{maps}/web-vcl-1", f"{secrets}?{own}web-vgw-tls", slices):
         cluster.request("GET", path, token=token)
     for path in (
         maps,
@@ -177,7 +177,7 @@ async def test_the_role_lets_a_chaperone_read_its_own_and_nothing_else(
 @pytest.mark.parametrize("name", ["manifests-minimal", "manifests-access-log"])
 def test_pods_meet_the_strictest_pod_security_standard(cluster: Cluster, namespace: str, name: str) -> None:
     shape = shape_in(cluster, namespace, CASES[[case.parent.name for case in CASES].index(name)])
-    template = manifests.objects(shape, INSTALLATION)[api.Key("Deployment", namespace, "web")]["spec"]["template"]
+    template = manifests.objects(shape, INSTALLATION)[api.Key("Deployment", namespace, "web-vgw")]["spec"]["template"]
     enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     cluster.merge(f"/api/v1/namespaces/{namespace}", enforced)
     pod = {"metadata": {"name": "pod", **template["metadata"]}, "spec": template["spec"]}

@@ -38,11 +38,11 @@ def test_field_taken_over_by_another_manager_is_left_to_it(harness):
 
 def test_released_field_is_applied_again(harness):
     harness.gateway()
-    theirs = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "gw"}}
-    harness.cluster.apply(harness.path("Deployment", "gw"), {**theirs, "spec": {"replicas": 3}}, manager="gitops")
+    theirs = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "gw-vgw"}}
+    harness.cluster.apply(harness.path("Deployment", "gw-vgw"), {**theirs, "spec": {"replicas": 3}}, manager="gitops")
     harness.until_event("FieldConflict")
     harness.operator.wait_idle()
-    harness.cluster.apply(harness.path("Deployment", "gw"), theirs, manager="gitops")
+    harness.cluster.apply(harness.path("Deployment", "gw-vgw"), theirs, manager="gitops")
     harness.wait_for(lambda: replicas(harness) == 1, "as many pods as without them")
 
 
@@ -53,16 +53,16 @@ def test_forced_apply_by_another_manager_is_not_fought(harness):
     theirs = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": "gw"},
+        "metadata": {"name": "gw-vgw"},
         "spec": {"template": {"spec": image}},
     }
     before = applies(harness, "Deployment")
-    harness.cluster.apply(harness.path("Deployment", "gw"), theirs, manager="gitops")
+    harness.cluster.apply(harness.path("Deployment", "gw-vgw"), theirs, manager="gitops")
     harness.until_event("FieldConflict")
     assert applies(harness, "Deployment") - before <= 2
     image["containers"][0]["image"] = "example.com/mine:2"
-    harness.cluster.apply(harness.path("Deployment", "gw"), theirs, manager="gitops")
-    harness.change("Deployment", "gw", {"metadata": {"labels": {"team": "milk"}}})
+    harness.cluster.apply(harness.path("Deployment", "gw-vgw"), theirs, manager="gitops")
+    harness.change("Deployment", "gw-vgw", {"metadata": {"labels": {"team": "milk"}}})
     harness.gateway(infrastructure={"annotations": {"a": "b"}})
     found = harness.get("Deployment")
     assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "example.com/mine:2"
@@ -110,7 +110,7 @@ def test_removed_field_is_restored_once(harness):
     harness.gateway()
     writes = {kind: applies(harness, kind) for kind in ("ConfigMap", "Deployment")}
     harness.change("ConfigMap", "gw-vcl", {"data": {"routing.json": None}})
-    harness.change("Deployment", "gw", {"spec": {"template": {"metadata": {"annotations": {INFRA_HASH: None}}}}})
+    harness.change("Deployment", "gw-vgw", {"spec": {"template": {"metadata": {"annotations": {INFRA_HASH: None}}}}})
     harness.wait_for(lambda: "routing.json" in harness.get("ConfigMap", "gw-vcl")["data"], "routing.json")
     annotations = lambda: harness.get("Deployment")["spec"]["template"]["metadata"]["annotations"]  # noqa: E731
     harness.wait_for(lambda: INFRA_HASH in annotations(), "the hash")
@@ -118,7 +118,7 @@ def test_removed_field_is_restored_once(harness):
     assert applies(harness, "Deployment") - writes["Deployment"] == 1
 
 
-@pytest.mark.parametrize(("kind", "name"), [("ConfigMap", "gw-vcl"), ("Deployment", "gw")])
+@pytest.mark.parametrize(("kind", "name"), [("ConfigMap", "gw-vcl"), ("Deployment", "gw-vgw")])
 def test_an_object_without_its_label_is_found_again(harness, kind, name):
     harness.gateway()
     uid = harness.get(kind, name)["metadata"]["uid"]
@@ -136,10 +136,10 @@ def test_binding_to_another_role_is_recreated(cluster, namespace, tmp_path):
     harness.gateway()
     operator.stop()
     found = harness.get("RoleBinding")
-    harness.delete("RoleBinding", "gw")
+    harness.delete("RoleBinding", "gw-vgw")
     metadata = {key: found["metadata"][key] for key in ("name", "labels", "annotations", "ownerReferences")}
     other = {**found, "metadata": metadata, "roleRef": {**found["roleRef"], "name": "another"}}
-    harness.cluster.apply(harness.path("RoleBinding", "gw"), other, manager=GATEWAY_MANAGER)
+    harness.cluster.apply(harness.path("RoleBinding", "gw-vgw"), other, manager=GATEWAY_MANAGER)
     operator.start()
     try:
         harness.wait_for(lambda: (harness.find("RoleBinding") or other)["roleRef"] == found["roleRef"], "the right one")
@@ -152,7 +152,7 @@ def test_binding_to_another_role_is_recreated(cluster, namespace, tmp_path):
 
 @pytest.mark.parametrize("kind", ["Service", "ConfigMap"])
 def test_foreign_object_of_the_same_name_is_never_changed(harness, kind):
-    name = "gw" if kind == "Service" else "gw-vcl"
+    name = "gw-vgw" if kind == "Service" else "gw-vcl"
     theirs = service(harness.namespace, name)
     if kind == "ConfigMap":
         theirs = {**theirs, "kind": kind, "data": {"theirs": "1"}}
@@ -210,4 +210,4 @@ def test_faulty_gateway_does_not_affect_another(harness):
     harness.until_condition("Gateway", "one", "Programmed", "Invalid")
     harness.gateway("two")
     assert harness.conditions("Gateway", "two")["Programmed"]["reason"] == "AddressNotAssigned"
-    assert harness.get("Service", "two")["spec"]["ports"]
+    assert harness.get("Service", "two-vgw")["spec"]["ports"]

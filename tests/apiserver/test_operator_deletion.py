@@ -76,7 +76,7 @@ def test_recreated_gateway_deletes_orphaned_objects(harness):
     harness.delete("HTTPRoute", "tea")
     harness.operator.wait_idle()
     harness.gateway()
-    harness.wait_for(lambda: harness.names("RoleBinding") == {"gw"}, "none is for endpoints")
+    harness.wait_for(lambda: harness.names("RoleBinding") == {"gw-vgw"}, "none is for endpoints")
 
 
 def test_objects_are_kept_while_the_gateway_kind_is_not_served(own_harness):

@@ -87,7 +87,7 @@ def test_autoscaler_follows_the_parameters_and_owns_replicas(harness):
     harness.configure(autoscaling={"minReplicas": 2, "maxReplicas": 5})
     harness.gateway()
     assert harness.get("HorizontalPodAutoscaler")["spec"]["maxReplicas"] == 5
-    harness.change("Deployment", "gw", {"spec": {"replicas": 4}}, subresource="scale", who="hpa")
+    harness.change("Deployment", "gw-vgw", {"spec": {"replicas": 4}}, subresource="scale", who="hpa")
     harness.gateway(ports=(80, 81))
     found = harness.get("Deployment")
     assert found["spec"]["replicas"] == 4
@@ -106,7 +106,7 @@ def test_new_autoscaler_starts_from_the_current_replicas(harness):
     harness.wait_for(lambda: harness.find("HorizontalPodAutoscaler"), "an autoscaler")
     harness.gateway(ports=(80, 81))
     assert harness.get("Deployment")["spec"]["replicas"] == 5
-    harness.change("Deployment", "gw", {"spec": {"replicas": 7}}, subresource="scale", who="hpa")
+    harness.change("Deployment", "gw-vgw", {"spec": {"replicas": 7}}, subresource="scale", who="hpa")
     harness.gateway(ports=(80, 81, 82))
     assert harness.get("Deployment")["spec"]["replicas"] == 7
     assert "FieldConflict" not in harness.events()
@@ -151,20 +151,20 @@ def test_change_of_one_gateway_writes_nothing_for_another(harness):
     harness.gateway("one", ports=(81,))
     after = [one["metadata"]["resourceVersion"] for one in harness.owned() if one["metadata"]["name"].startswith("two")]
     assert before == after
-    assert [port["port"] for port in harness.get("Service", "two")["spec"]["ports"]] == [8000]
+    assert [port["port"] for port in harness.get("Service", "two-vgw")["spec"]["ports"]] == [8000]
 
 
 def test_service_fields_set_by_the_cloud_are_kept(harness):
     harness.gateway()
     mark = {"cloud.example.com/id": "lb-1"}
     finalizers = ["service.kubernetes.io/load-balancer-cleanup"]
-    harness.change("Service", "gw", {"metadata": {"annotations": mark, "finalizers": finalizers}}, who="cloud")
+    harness.change("Service", "gw-vgw", {"metadata": {"annotations": mark, "finalizers": finalizers}}, who="cloud")
     harness.gateway(ports=(80, 81))
     found = harness.get("Service")
     assert found["metadata"]["annotations"].items() >= mark.items()
     assert found["metadata"]["finalizers"] == finalizers
     assert [port["port"] for port in found["spec"]["ports"]] == [80, 81]
-    harness.change("Service", "gw", {"metadata": {"finalizers": []}}, who="cloud")
+    harness.change("Service", "gw-vgw", {"metadata": {"finalizers": []}}, who="cloud")
 
 
 def test_service_follows_the_class_parameters(harness):

@@ -205,7 +205,7 @@ def test_endpoint_permissions_follow_route_backends(harness, backends):
     name = endpoints_binding(harness.namespace, "gw")
     binding = harness.get("RoleBinding", name, backends)
     assert binding["roleRef"]["name"] == "varnish-gateway-chaperone"
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "gw", "namespace": harness.namespace}]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "gw-vgw", "namespace": harness.namespace}]
     assert "ownerReferences" not in binding["metadata"]
     harness.put(service(harness.namespace, "milk"), route(harness.namespace, "milk", "gw"))
     harness.wait_for(lambda: harness.find("RoleBinding", name), "a binding at home")
@@ -246,7 +246,7 @@ def test_many_routes_are_sharded_and_indexed(harness):
     assert index(harness) == ("", *(content_hash(texts[number].encode()) for number in (1, 2, 3)))
     assert all_routes(harness) == names
     granted = {name for rule in harness.get("Role")["rules"] for name in rule["resourceNames"]}
-    assert granted >= {"gw-vcl", "gw-vcl-1", "gw-vcl-2", "gw-vcl-3", "gw-tls"}
+    assert granted >= {"gw-vcl", "gw-vcl-1", "gw-vcl-2", "gw-vcl-3", "gw-vgw-tls"}
     assert {one["metadata"]["ownerReferences"][0]["name"] for one in harness.owned()} == {"gw"}
     for name in sorted(names)[10:]:
         harness.delete("HTTPRoute", name)

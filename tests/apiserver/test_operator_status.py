@@ -127,7 +127,7 @@ def test_routes_are_written_while_the_class_is_invalid_even_after_a_restart(clus
             "gw"
         }
         harness.put(gateway_class(namespace))
-        harness.wait_for(lambda: harness.find("Deployment", "new"), "the new Gateway's pods")
+        harness.wait_for(lambda: harness.find("Deployment", "new-vgw"), "the new Gateway's pods")
     finally:
         operator.stop()
 
@@ -149,7 +149,7 @@ def test_a_gateway_without_an_address_is_not_programmed(harness):
 def test_a_hostname_of_a_load_balancer_is_an_address_too(harness):
     harness.gateway()
     status = {"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}
-    harness.change("Service", "gw", {"status": status}, subresource="status", who="cloud")
+    harness.change("Service", "gw-vgw", {"status": status}, subresource="status", who="cloud")
     harness.until_condition("Gateway", "gw", "Programmed", "Pending")
     assert harness.get("Gateway")["status"]["addresses"] == [{"type": "Hostname", "value": "lb.example.com"}]
 

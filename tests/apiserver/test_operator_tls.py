@@ -58,7 +58,7 @@ def test_certificates_are_copied_to_the_gateway_secret_and_pods_listen(harness):
     harness.put(service(harness.namespace, "tea"), route(harness.namespace, "tea", "gw"))
     harness.gateway(listeners=[https("https", "cert")])
     assert certificate_names(harness) == {443: [("*",)]}
-    found = harness.get("Secret", "gw-tls")
+    found = harness.get("Secret", "gw-vgw-tls")
     assert found["type"] == "Opaque"
     assert found["metadata"]["ownerReferences"][0]["uid"] == harness.get("Gateway")["metadata"]["uid"]
     assert [(port["name"], port["port"]) for port in harness.get("Service")["spec"]["ports"]] == [("https-443", 443)]
@@ -66,7 +66,7 @@ def test_certificates_are_copied_to_the_gateway_secret_and_pods_listen(harness):
     assert ("https-443", 443) in [(port["name"], port["containerPort"]) for port in container["ports"]]
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment["VARNISH_LISTEN"].endswith(";https-443=:443,https")
-    assert environment["SECRET_NAME"] == "gw-tls"
+    assert environment["SECRET_NAME"] == "gw-vgw-tls"
     (wired,) = harness.routing().listeners
     assert (wired.socket, wired.scheme) == ("https-443", "https")
     assert [by.listener for by in harness.routing().routes[0].attachments] == ["https"]
@@ -75,7 +75,7 @@ def test_certificates_are_copied_to_the_gateway_secret_and_pods_listen(harness):
 def test_without_tls_the_secret_is_empty(harness):
     harness.gateway()
     assert gateway_secret(harness) == {}
-    assert harness.find("Secret", "gw-tls") is not None
+    assert harness.find("Secret", "gw-vgw-tls") is not None
 
 
 def test_rotated_certificate_changes_the_secret_and_keeps_pods(harness):
@@ -125,27 +125,27 @@ def test_deleted_or_edited_gateway_secret_is_restored(harness):
     certify(harness, "cert")
     harness.gateway(listeners=[https("https", "cert")])
     good = gateway_secret(harness)
-    harness.delete("Secret", "gw-tls")
+    harness.delete("Secret", "gw-vgw-tls")
     harness.wait_for(lambda: gateway_secret(harness) == good, "the Secret")
-    harness.change("Secret", "gw-tls", {"data": {"tls.json": "eA=="}})
+    harness.change("Secret", "gw-vgw-tls", {"data": {"tls.json": "eA=="}})
     message = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")["message"]
     assert "Secret" in message
     assert "delete the Secret, and the operator recreates it at once" in message
-    harness.delete("Secret", "gw-tls")
+    harness.delete("Secret", "gw-vgw-tls")
     harness.wait_for(lambda: gateway_secret(harness) == good, "the Secret")
     harness.wait_for(lambda: harness.conditions("Gateway")["Programmed"]["reason"] != "Invalid", "no fault")
 
 
 def test_foreign_secret_of_the_same_name_is_never_changed(harness):
     certify(harness, "cert")
-    foreign = certificates.secret(harness.namespace, "gw-tls", b"theirs", b"theirs")
+    foreign = certificates.secret(harness.namespace, "gw-vgw-tls", b"theirs", b"theirs")
     harness.put(foreign)
-    before = harness.get("Secret", "gw-tls")
+    before = harness.get("Secret", "gw-vgw-tls")
     harness.put(gateway_with(harness, https("https", "cert")))
     message = harness.until_condition("Gateway", "gw", "Programmed", "Invalid")["message"]
-    assert "gw-tls exists and is not managed by Varnish Gateway" in message
-    assert harness.get("Secret", "gw-tls") == before
-    harness.delete("Secret", "gw-tls")
+    assert "gw-vgw-tls exists and is not managed by Varnish Gateway" in message
+    assert harness.get("Secret", "gw-vgw-tls") == before
+    harness.delete("Secret", "gw-vgw-tls")
     until_names(harness, {443: [("*",)]})
 
 

@@ -174,7 +174,7 @@ def backends(cluster: Cluster, namespace: str) -> Iterator[str]:
 def chaperone(cluster: Cluster, reviews: Reviews, operator: Account, namespace: str, backends: str) -> Account:
     """Have the account of a Gateway's pods, made under the operator's own."""
     apply_gateway(cluster, operator, namespace, backends)
-    account = Account(namespace, "cafe")
+    account = Account(namespace, "cafe-vgw")
     reviews.settle(account, "get", Kind("configmaps", ""), namespace, "cafe-vcl")
     reviews.settle(account, "get", ENDPOINT_SLICES, backends)
     return account
@@ -192,7 +192,7 @@ def apply_gateway(cluster: Cluster, operator: Account, namespace: str, backends:
     made = cluster.request("POST", f"/apis/{GATEWAY_API}/v1/namespaces/{namespace}/gateways", gateway)
     shape = GatewayShape(namespace=namespace, name="cafe", uid=made["metadata"]["uid"], class_name="varnish")
     installation = Installation(image="gateway")
-    tls_secret = {Key("Secret", namespace, "cafe-tls"): secret(shape, Tls())}
+    tls_secret = {Key("Secret", namespace, "cafe-vgw-tls"): secret(shape, Tls())}
     made_of = {**objects(shape, installation), **tls_secret, **bindings(shape, (backends,), installation)}
     for key, manifest in made_of.items():
         path = RESOURCES[key.kind].path(key.namespace, key.name) + "?fieldManager=varnish-gateway"
@@ -301,7 +301,7 @@ def test_chaperone_may_watch_endpoints_in_backend_namespaces(reviews, chaperone,
         ("configmaps", "cafe-vcl-1", {"get"}),
         ("configmaps", "cafe-vcl-15", {"get"}),
         ("configmaps", "another", set()),
-        ("secrets", "cafe-tls", {"get", "list", "watch"}),
+        ("secrets", "cafe-vgw-tls", {"get", "list", "watch"}),
         ("secrets", "another", set()),
     ],
 )

@@ -8,6 +8,7 @@ from support.simulation.operators import SimulatedOperator, at_rest
 from support.simulation.store import Store
 from support.simulation.virtualtime import in_virtual_time
 from varnish_gateway.api import Key
+from varnish_gateway.emit import names
 from varnish_gateway.operator.settings import ROLLOUTS_AT_ONCE
 
 GATEWAYS = [f"g{number}" for number in range(3 * ROLLOUTS_AT_ONCE)]
@@ -55,7 +56,7 @@ async def test_new_image_reaches_a_bounded_number_of_gateways_at_a_time():
         assert 0 < len(rolling) <= ROLLOUTS_AT_ONCE
         for name in GATEWAYS:
             status, message = programmed(store, name)
-            is_waiting = Key("Deployment", HOME, name) not in rolling | finished
+            is_waiting = Key("Deployment", HOME, names.workload(name)) not in rolling | finished
             assert status == "True", "pods of the previous version serve"
             assert ("an upgrade is pending" in message) == is_waiting
         store.replace_pods(*rolling)

@@ -4,6 +4,8 @@ In:   the names of a Gateway, its namespace and its class.
 Out:  names, labels and annotations that Kubernetes accepts whatever the Gateway is called.
 Pure. A name that is valid stays as it is. Another one is cut, and ends in a hash of the whole;
 a Gateway whose own name ends like that gets a hash too, so no two Gateways share a name.
+Users give the Gateway's own name to Services and Deployments, and ``{gateway}-tls`` to their
+certificates. So ours end in ``-vgw``. Earlier versions did without: those names are the former ones.
 """
 
 import re
@@ -45,12 +47,26 @@ LABEL_LIMIT = 63
 SUBDOMAIN_LIMIT = 253
 SHARD_ROOM = len("-9999")
 
+WORKLOAD_SUFFIX = "-vgw"
+WORKLOAD_KINDS = (
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "PodDisruptionBudget",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+)
+"""What has the name of ``workload``."""
+FORMER_DIGITS = 8
+DIGITS = 16
+"""So long is the hash in a name that had to be cut."""
+
 _DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
-_HASHED = re.compile(r".*-x[0-9a-f]{8}")
 
 
-def child_name(gateway: str, suffix: str = "", limit: int = LABEL_LIMIT) -> str:
+def child_name(gateway: str, suffix: str = "", limit: int = LABEL_LIMIT, digits: int = FORMER_DIGITS) -> str:
     """Return the name of an object of the Gateway.
 
     Up to 63 characters it is a DNS label that starts with a letter, as Services and what a pod's
@@ -58,9 +74,10 @@ def child_name(gateway: str, suffix: str = "", limit: int = LABEL_LIMIT) -> str:
     """
     valid = _DNS_LABEL if limit <= LABEL_LIMIT else _SUBDOMAIN
     fits = len(gateway) + len(suffix) <= limit
-    if fits and valid.fullmatch(gateway) and not _HASHED.fullmatch(gateway):
+    looks_cut = re.fullmatch(rf".*-x[0-9a-f]{{{digits}}}", gateway)
+    if fits and valid.fullmatch(gateway) and not looks_cut:
         return gateway + suffix
-    mark = f"-x{_hash(gateway, 8)}"
+    mark = f"-x{_hash(gateway, digits)}"
     plain = gateway.replace(".", "-") if limit <= LABEL_LIMIT else gateway
     start = "gw-" if not valid.match(plain) else ""
     cut = f"{start}{plain}"[: limit - len(mark) - len(suffix)].rstrip("-.")
@@ -76,7 +93,12 @@ def label_value(name: str) -> str:
 
 
 def workload(gateway: str) -> str:
-    """Return the name of the Deployment, Service, ServiceAccount, Role, RoleBinding, PDB and HPA."""
+    """Return the name of the objects of WORKLOAD_KINDS."""
+    return child_name(gateway, WORKLOAD_SUFFIX, digits=DIGITS)
+
+
+def former_workload(gateway: str) -> str:
+    """Return the name that such objects had in earlier versions; those that exist keep it."""
     return child_name(gateway)
 
 
@@ -92,6 +114,11 @@ def shard_map(first: str, shard: int) -> str:
 
 def secret(gateway: str) -> str:
     """Return the name of the Secret with the certificates."""
+    return child_name(gateway, f"{WORKLOAD_SUFFIX}-tls", SUBDOMAIN_LIMIT, DIGITS)
+
+
+def former_secret(gateway: str) -> str:
+    """Return the name that the Secret had in earlier versions: it stays while a pod reads it."""
     return child_name(gateway, "-tls", SUBDOMAIN_LIMIT)
 
 
@@ -133,7 +160,9 @@ def belongs(kind: str, namespace: str, name: str, gateway_namespace: str, gatewa
     if kind == "ConfigMap":
         start = config_map(gateway)
         return name == start or bool(re.fullmatch(r"-\d{1,4}", name.removeprefix(start)))
-    return name == (secret(gateway) if kind == "Secret" else workload(gateway))
+    if kind == "Secret":
+        return name in (secret(gateway), former_secret(gateway))
+    return name in (workload(gateway), former_workload(gateway))
 
 
 def _hash(text: str, digits: int) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from support.directories import open_directory
 from support.kube.operator_harness import OperatorHarness
 from varnish_gateway.emit.manifests.containers import HEALTH_PORT
+from varnish_gateway.emit.names import workload
 
 _turn = itertools.count(1)
 
@@ -29,7 +30,7 @@ class GatewayPod:
         self.name = f"{gateway}-pod-{next(_turn)}"
         number = os.getpid()
         self.address = f"127.{1 + (number >> 8) % 254}.{number & 255}.{int(self.name.rpartition('-')[2]) % 250 + 2}"
-        self._template = harness.get("Deployment", gateway)["spec"]["template"]
+        self._template = harness.get("Deployment", workload(gateway))["spec"]["template"]
         self.process: subprocess.Popen[bytes]
 
     @contextlib.contextmanager

@@ -8,6 +8,7 @@ import msgspec
 from support import certificates
 from support.kube.documents import Document
 from support.kube.operator_harness import OperatorHarness
+from varnish_gateway.emit.names import secret
 from varnish_gateway.ir import wire
 
 ROOT = certificates.authority("root")
@@ -28,7 +29,7 @@ def certify(
 
 def gateway_secret(harness: OperatorHarness, name: str = "gw") -> dict[str, bytes]:
     """Return what the Gateway's Secret holds."""
-    found = harness.find("Secret", f"{name}-tls") or {}
+    found = harness.find("Secret", secret(name)) or {}
     return {key: b64decode(text) for key, text in found.get("data", {}).items()}
 
 

@@ -14,19 +14,19 @@ from cluster.errors import Refused
 from support.kube.documents import Document, gateway, gateway_class, parameters, put
 from support.kube.operator_process import OperatorProcess
 from support.waiting import until
-from varnish_gateway.emit.names import INFRA_HASH
+from varnish_gateway.emit.names import INFRA_HASH, WORKLOAD_KINDS, workload
 from varnish_gateway.ir import wire
 from varnish_gateway.kinds import Use, used_for
 from varnish_gateway.kube.resources import RESOURCES
 
 GATEWAY_OBJECTS = {
     ("ConfigMap", "gw-vcl"),
-    ("Deployment", "gw"),
-    ("Role", "gw"),
-    ("RoleBinding", "gw"),
-    ("Secret", "gw-tls"),
-    ("Service", "gw"),
-    ("ServiceAccount", "gw"),
+    ("Deployment", "gw-vgw"),
+    ("Role", "gw-vgw"),
+    ("RoleBinding", "gw-vgw"),
+    ("Secret", "gw-vgw-tls"),
+    ("Service", "gw-vgw"),
+    ("ServiceAccount", "gw-vgw"),
 }
 """What the operator creates for a Gateway named gw: kinds and names."""
 
@@ -68,10 +68,12 @@ class OperatorHarness:
         resource = RESOURCES[kind]
         return resource.path(namespace or self.namespace if resource.namespaced else "", name)
 
-    def get(self, kind: str, name: str = "gw", namespace: str | None = None) -> Document:
+    def get(self, kind: str, name: str = "", namespace: str | None = None) -> Document:
+        """Return an object; without a name that of the Gateway gw, or the Gateway itself."""
+        name = name or (workload("gw") if kind in WORKLOAD_KINDS else "gw")
         return self.cluster.request("GET", self.path(kind, name, namespace))
 
-    def find(self, kind: str, name: str = "gw", namespace: str | None = None) -> Document | None:
+    def find(self, kind: str, name: str = "", namespace: str | None = None) -> Document | None:
         try:
             return self.get(kind, name, namespace)
         except Refused as refused:
@@ -116,7 +118,7 @@ class OperatorHarness:
         return {route.name for route in self.routing(name).routes}
 
     def infra_hash(self, name: str = "gw") -> str:
-        return str(self.get("Deployment", name)["spec"]["template"]["metadata"]["annotations"][INFRA_HASH])
+        return str(self.get("Deployment", workload(name))["spec"]["template"]["metadata"]["annotations"][INFRA_HASH])
 
     def events(self, name: str = "gw") -> dict[str, Document]:
         """Return the Events about an object of the namespace, the last one by reason."""

@@ -251,7 +251,7 @@ class Turbulence:
 
     def _scale(self) -> str:
         """Set the replicas as another manager: the field is theirs from then on."""
-        key = Key("Deployment", HOME, self._chance.choice(GATEWAYS))
+        key = Key("Deployment", HOME, names.workload(self._chance.choice(GATEWAYS)))
         if key in self._store.documents:
             self._store.patch(key, {"spec": {"replicas": self._chance.randint(1, 5)}}, EDITOR)
         return str(key)

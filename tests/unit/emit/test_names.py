@@ -17,11 +17,19 @@ gateway_names = st.from_regex(SUBDOMAIN, fullmatch=True).filter(lambda name: len
 
 
 def test_a_short_name_stays_as_it_is():
-    assert names.workload("web") == "web"
+    assert names.workload("web") == "web-vgw"
     assert names.config_map("web") == "web-vcl"
     assert names.config_map("web", 3) == "web-vcl-3"
-    assert names.secret("web") == "web-tls"
+    assert names.secret("web") == "web-vgw-tls"
     assert names.config_map("1.web") == "1.web-vcl"  # a ConfigMap may be called so, a Service may not
+
+
+@given(gateway_names)
+@example("web")
+@example("web-vgw")
+def test_no_object_but_a_config_map_is_called_like_its_gateway_or_the_certificate_of_that(gateway: str):
+    assert names.workload(gateway) not in (gateway, f"{gateway}-tls")
+    assert names.secret(gateway) not in (gateway, f"{gateway}-tls")
 
 
 @given(gateway_names)
@@ -45,10 +53,16 @@ def test_every_name_is_valid(gateway: str):
 @example("a" * 253, "a" * 252)
 def test_two_gateways_never_share_a_name(one: str, other: str):
     assume(one != other)
-    for made in (names.workload, names.config_map, names.secret, names.label_value):
+    for made in (names.workload, names.config_map, names.secret, names.label_value, names.former_workload):
         assert made(one) != made(other)
     shards = {names.config_map(one, shard) for shard in (0, 1, 11)}
     assert not shards & {names.config_map(other, shard) for shard in (0, 1, 11)}
+
+
+@pytest.mark.parametrize("gateway", ["a.b", "1", LONGEST, "a" * 64])
+def test_gateway_called_like_the_workload_of_another_has_its_own_names(gateway: str):
+    other = names.workload(gateway)
+    assert not {names.workload(gateway), names.secret(gateway)} & {names.workload(other), names.secret(other)}
 
 
 @pytest.mark.parametrize("gateway", ["a.b", "1", LONGEST, "a" * 64])

@@ -6,6 +6,7 @@ Pure, and stable: the same shape gives the same bytes. Every value that we choos
 the API server's own form, so that ``covers(observed, desired)`` holds after an apply.
 """
 
+from varnish_gateway.emit.manifests.access import secret_names
 from varnish_gateway.emit.manifests.compare import covers
 from varnish_gateway.emit.manifests.configmaps import config_map, routing_map, shard_map
 from varnish_gateway.emit.manifests.infra import infra_hash
@@ -25,5 +26,6 @@ __all__ = [
     "objects",
     "routing_map",
     "secret",
+    "secret_names",
     "shard_map",
 ]

@@ -17,11 +17,11 @@ FOLLOW = ("get", "list", "watch")
 
 def access(shape: GatewayShape) -> Iterator[Manifest]:
     """Yield the ServiceAccount and its permissions in its own namespace."""
-    name = names.workload(shape.name)
+    account, role, binding = (shape.workload(kind) for kind in ("ServiceAccount", "Role", "RoleBinding"))
     # The pod mounts a token into the one container that needs it.
-    yield {**head(shape, "v1", "ServiceAccount", name), "automountServiceAccountToken": False}
-    yield {**head(shape, f"{RBAC}/v1", "Role", name), "rules": _rules(shape)}
-    yield {**head(shape, f"{RBAC}/v1", "RoleBinding", name), **_bound(shape, "Role", name)}
+    yield {**head(shape, "v1", "ServiceAccount", account), "automountServiceAccountToken": False}
+    yield {**head(shape, f"{RBAC}/v1", "Role", role), "rules": _rules(shape)}
+    yield {**head(shape, f"{RBAC}/v1", "RoleBinding", binding), **_bound(shape, "Role", role)}
 
 
 def shard_names(shape: GatewayShape) -> list[str]:
@@ -30,11 +30,17 @@ def shard_names(shape: GatewayShape) -> list[str]:
     return [names.config_map(shape.name, shard) for shard in range(1, foreseen)]
 
 
+def secret_names(shape: GatewayShape) -> list[str]:
+    """Return the Secrets that its pods read."""
+    former = [names.former_secret(shape.name)] if shape.has_former_secret else []
+    return [names.secret(shape.name), *former]
+
+
 def _rules(shape: GatewayShape) -> list[Manifest]:
     return [
         _rule("configmaps", [names.config_map(shape.name)], FOLLOW),
         _rule("configmaps", shard_names(shape), ("get",)),
-        _rule("secrets", [names.secret(shape.name)], FOLLOW),
+        _rule("secrets", secret_names(shape), FOLLOW),
     ]
 
 
@@ -51,5 +57,5 @@ def endpoints_binding(shape: GatewayShape, namespace: str, installation: Install
 
 
 def _bound(shape: GatewayShape, kind: str, name: str) -> Manifest:
-    account = {"kind": "ServiceAccount", "name": names.workload(shape.name), "namespace": shape.namespace}
+    account = {"kind": "ServiceAccount", "name": shape.workload("ServiceAccount"), "namespace": shape.namespace}
     return {"roleRef": {"apiGroup": RBAC, "kind": kind, "name": name}, "subjects": [account]}

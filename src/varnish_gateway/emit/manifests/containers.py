@@ -14,6 +14,7 @@ from varnish_gateway.ir.reserved import HEALTH_PORT
 RESOURCES = {"requests": {"cpu": "100m", "memory": "512Mi"}}
 LOG_RESOURCES = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 """An autoscaler needs the requests of every container of a pod."""
+SECRET_VARIABLE = "SECRET_NAME"  # noqa: S105 - the name of a variable
 
 
 def gateway(shape: GatewayShape, installation: Installation) -> Manifest:
@@ -63,7 +64,7 @@ def _environment(shape: GatewayShape, installation: Installation) -> list[Manife
         "HEALTH_ADDR": f":{HEALTH_PORT}",
         "LOG_LEVEL": installation.log_level,
         "NAMESPACE": shape.namespace,
-        "SECRET_NAME": names.secret(shape.name),
+        SECRET_VARIABLE: names.secret(shape.name),
         "VARNISHD_EXTRA_ARGS": ";".join(shape.parameters.varnishd_extra_args),
         "VARNISH_DIR": pod.VARNISH_DIR,
         "VARNISH_LISTEN": varnish_listen(shape.listeners),

@@ -27,7 +27,7 @@ def deployment(shape: GatewayShape, installation: Installation) -> Manifest:
     }
     if shape.parameters.autoscaling is None:
         spec["replicas"] = 1 if shape.parameters.replicas is None else shape.parameters.replicas
-    begun = head(shape, "apps/v1", "Deployment", names.workload(shape.name))
+    begun = head(shape, "apps/v1", "Deployment", shape.workload("Deployment"))
     begun["metadata"]["annotations"][names.TEMPLATE] = template_hash(installation)
     return {**begun, "spec": spec}
 
@@ -58,7 +58,7 @@ def _pod(shape: GatewayShape, installation: Installation) -> Manifest:
     if parameters.logging is not None:
         running.append(containers.access_log(shape, installation, parameters.logging))
     spec: Manifest = {
-        "serviceAccountName": names.workload(shape.name),
+        "serviceAccountName": shape.workload("ServiceAccount"),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,  # a Service called varnish-admin would set VARNISH_ADMIN_PORT
         "terminationGracePeriodSeconds": GRACE_SECONDS,

@@ -12,19 +12,18 @@ from varnish_gateway.emit.manifests.shape import GatewayShape
 def disruption_budget(shape: GatewayShape, budget: Mapping[str, Any]) -> Manifest:
     """Return the PodDisruptionBudget of the class."""
     return {
-        **head(shape, "policy/v1", "PodDisruptionBudget", names.workload(shape.name)),
+        **head(shape, "policy/v1", "PodDisruptionBudget", shape.workload("PodDisruptionBudget")),
         "spec": {**budget, "selector": {"matchLabels": names.pod_selector(shape.name)}},
     }
 
 
 def autoscaler(shape: GatewayShape, autoscaling: Autoscaling) -> Manifest:
     """Return the HorizontalPodAutoscaler of the class."""
-    name = names.workload(shape.name)
     target = {"type": "Utilization", "averageUtilization": autoscaling.target_cpu_utilization}
     return {
-        **head(shape, "autoscaling/v2", "HorizontalPodAutoscaler", name),
+        **head(shape, "autoscaling/v2", "HorizontalPodAutoscaler", shape.workload("HorizontalPodAutoscaler")),
         "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": shape.workload("Deployment")},
             "minReplicas": autoscaling.min_replicas,
             "maxReplicas": autoscaling.max_replicas,
             "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],

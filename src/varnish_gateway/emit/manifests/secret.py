@@ -12,9 +12,9 @@ from varnish_gateway.emit.tls import encode_sources, encode_tls
 from varnish_gateway.ir import Tls
 
 
-def secret(shape: GatewayShape, tls: Tls) -> Manifest:
-    """Return the Secret."""
-    manifest = {**head(shape, "v1", "Secret", names.secret(shape.name)), "type": "Opaque"}
+def secret(shape: GatewayShape, tls: Tls, name: str = "") -> Manifest:
+    """Return the Secret, or that of an earlier version by its name."""
+    manifest = {**head(shape, "v1", "Secret", name or names.secret(shape.name)), "type": "Opaque"}
     if tls.ports:
         files = {names.TLS: encode_tls(tls), names.SOURCES: encode_sources(tls), **tls.files}
         manifest["data"] = {name: b64encode(text).decode() for name, text in sorted(files.items())}

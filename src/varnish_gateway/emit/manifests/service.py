@@ -8,7 +8,7 @@ from varnish_gateway.emit.manifests.shape import GatewayShape
 def service(shape: GatewayShape) -> Manifest:
     """Return the Service; the Gateway has a listener to serve."""
     parameters = shape.parameters.service
-    manifest = head(shape, "v1", "Service", names.workload(shape.name))
+    manifest = head(shape, "v1", "Service", shape.workload("Service"))
     manifest["metadata"]["labels"] = labels(shape, parameters.labels)
     manifest["metadata"]["annotations"] = annotations(shape, parameters.annotations)
     spec: Manifest = {"type": parameters.type, "selector": names.pod_selector(shape.name), "ports": _ports(shape)}

@@ -2,6 +2,7 @@
 
 from msgspec import Struct, field
 
+from varnish_gateway.emit import names
 from varnish_gateway.ir import Parameters, wire
 
 
@@ -30,3 +31,9 @@ class GatewayShape(Struct, frozen=True, kw_only=True):
     annotations: dict[str, str] = field(default_factory=dict)
     addresses: tuple[str, ...] = ()  # requested of the load balancer
     shards: int = 1
+    former: frozenset[str] = frozenset()  # kinds whose object keeps the name of an earlier version
+    has_former_secret: bool = False  # pods of an earlier version still read it
+
+    def workload(self, kind: str) -> str:
+        """Return the name of its object of a kind."""
+        return names.former_workload(self.name) if kind in self.former else names.workload(self.name)

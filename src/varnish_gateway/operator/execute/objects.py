@@ -139,6 +139,7 @@ class ObjectWriter:
     async def _may_be_applied(self, key: Key, owned: OwnedObject, manifest: Manifest) -> bool:
         """Whether the object is this Gateway's. One of an earlier Gateway of the same name is deleted first."""
         check_ours(key, owned)
+        check_not_of_another(key, owned, manifest)
         owner = next((ref["uid"] for ref in manifest["metadata"].get("ownerReferences", ())), "")
         has_other_owner = owned.owner != owner and bool(owned.owner)
         if (has_other_owner or _has_other_role(owned, manifest)) and not owned.is_deleting:
@@ -191,6 +192,13 @@ def check_ours(key: Key, owned: OwnedObject) -> None:
         raise errors.NotOurs(
             f"{key} exists and is not managed by Varnish Gateway; remove it, or give the Gateway another name"
         )
+
+
+def check_not_of_another(key: Key, owned: OwnedObject, manifest: Manifest) -> None:
+    """Raise where the object is that of a Gateway with another name: neither may delete what the other serves with."""
+    name = manifest["metadata"]["annotations"][names.GATEWAY_ANNOTATION]
+    if owned.gateway.name and owned.gateway.name != name:
+        raise errors.NotOurs(f"{key} belongs to Gateway {owned.gateway.name}; give Gateway {name} another name")
 
 
 def _has_other_role(owned: OwnedObject, manifest: Manifest) -> bool:

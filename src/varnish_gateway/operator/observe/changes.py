@@ -154,13 +154,17 @@ class ChangeCollector:
     def _put_owned(self, key: Key, owned: OwnedObject) -> None:
         """Record a generated object. The certificates in a Gateway's Secret are an input of its translation.
 
-        A deleted Secret takes none away: it is written again.
+        A deleted Secret takes none away: it is written again. The one of an earlier version counts until
+        there is the current one.
         """
         self._observed.put_owned(key, owned)
         self._add_certificates(key, owned)
 
     def _add_certificates(self, key: Key, owned: OwnedObject) -> None:
         gateway = owned.gateway
+        current = key._replace(name=names.secret(gateway.name))
+        if key != current and current in self._observed.owned:
+            return
         if isinstance(owned, OwnedSecret) and owned.is_applied_by_us and names.belongs(*key, *gateway[1:]):
             self._pending.inputs[served_key(gateway)] = of_gateway(gateway, owned.certificates)
 

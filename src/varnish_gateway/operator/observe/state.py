@@ -12,7 +12,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.operator.observe.inputs import ObservedInput
 from varnish_gateway.operator.observe.owned import OwnedConfigMap, OwnedObject
-from varnish_gateway.operator.observe.pods import GatewayPod
+from varnish_gateway.operator.observe.pods import GatewayPod, secret_read
 from varnish_gateway.translate.options import CONTROLLER
 
 
@@ -53,7 +53,31 @@ class ObservedState:
         return [pod for pod in self.pods.get(gateway, {}).values() if pod.is_ready and pod.address]
 
     def service_of(self, gateway: Key) -> OwnedObject | None:
+        """Return a Gateway's Service: the former one while it exists."""
+        name = names.former_workload(gateway.name)
+        found = self.owned.get(Key(api.Service.kind, gateway.namespace, name))
+        if found is not None and found.is_applied_by_us and found.gateway == gateway:
+            return found
         return self.owned.get(Key(api.Service.kind, gateway.namespace, names.workload(gateway.name)))
+
+    def former_kinds(self, gateway: Key, uid: str) -> frozenset[str]:
+        """Return the kinds whose object an earlier version created for this very Gateway: it keeps its name.
+
+        Another name would cost the address of a load balancer and the caches of all pods.
+        """
+        name = names.former_workload(gateway.name)
+        found = {kind: self.owned.get(Key(kind, gateway.namespace, name)) for kind in names.WORKLOAD_KINDS}
+        return frozenset(kind for kind, owned in found.items() if owned is not None and _is_of(owned, gateway, uid))
+
+    def needs_former_secret(self, gateway: Key, uid: str) -> bool:
+        """Whether pods of an earlier version read the Secret under its former name, or may yet be created to."""
+        former = names.former_secret(gateway.name)
+        owned = self.owned.get(Key(api.Secret.kind, gateway.namespace, former))
+        if owned is None or not _is_of(owned, gateway, uid):
+            return False
+        return any(pod.secret == former for pod in self.pods.get(gateway, {}).values()) or any(
+            secret_read(self.owned[key].text) == former for key in self.owned_by(gateway) if key.kind == "Deployment"
+        )
 
     def shards_in_use(self, gateway: Key) -> int | None:
         """Return how many shards the stored index names; None where there is no ConfigMap yet."""
@@ -106,3 +130,8 @@ class ObservedState:
             self._pods[key] = pod
             self.pods.setdefault(pod.gateway, {})[key] = pod
         return before
+
+
+def _is_of(owned: OwnedObject, gateway: Key, uid: str) -> bool:
+    """Whether we applied an object for this Gateway, and not for an earlier one of the name."""
+    return owned.is_applied_by_us and owned.gateway == gateway and owned.owner == uid and not owned.is_deleting

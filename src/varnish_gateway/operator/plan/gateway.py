@@ -54,7 +54,8 @@ class DesiredGateway:
 
     ``shape`` is what the objects were built from. ``pending_access`` are objects that pods need to
     read their ConfigMaps and that were not applied yet. ``indexed_config_maps`` are those that the
-    Reconciler's index holds.
+    Reconciler's index holds. ``former`` are the kinds whose object keeps the name of an earlier version,
+    and ``has_former_secret`` says whether pods of one still read their Secret.
     """
 
     def __init__(self, gateway: api.Gateway, installation: Installation, shards: int) -> None:
@@ -65,13 +66,19 @@ class DesiredGateway:
         self.vcl: str | None = None
         self.objects: Objects | None = None
         self.shape: GatewayShape | None = None
+        self.former: frozenset[str] = frozenset()
+        self.has_former_secret = False
         self.pending_access: set[Key] = set()
         self.indexed_config_maps: dict[Key, int] = {}
         self._installation = installation
         self._head = ""
-        self._secret_inputs: tuple[str, Tls, bool] | None = None
+        self._secret_inputs: tuple[str, Tls, bool, bool] | None = None
         self._namespaces: Counter[str] = Counter()
         self._changed_namespaces: set[str] = set()
+
+    @property
+    def uid(self) -> str:
+        return self.gateway.metadata.uid
 
     @property
     def sockets(self) -> frozenset[str]:
@@ -121,11 +128,18 @@ class DesiredGateway:
     def _changed_secret(self, shape: GatewayShape, *, is_ready: bool) -> Changed:
         """Build the Secret if its inputs changed. Certificates are updated even while the class is invalid."""
         tls = self.state.tls
-        inputs = (self._head, tls, is_ready)
+        inputs = (self._head, tls, is_ready, shape.has_former_secret)
         if self._secret_inputs == inputs or not (is_ready or tls.ports or self._secret_inputs):
             return {}
+        had_former = self._secret_inputs is not None and self._secret_inputs[-1]
         self._secret_inputs = inputs
-        return {Key("Secret", shape.namespace, names.secret(shape.name)): manifests.secret(shape, tls)}
+        changed: Changed = {
+            Key("Secret", shape.namespace, name): manifests.secret(shape, tls, name)
+            for name in manifests.secret_names(shape)
+        }
+        if had_former and not shape.has_former_secret:
+            changed[Key("Secret", shape.namespace, names.former_secret(shape.name))] = None
+        return changed
 
     def _rebuilt_objects(self, shape: GatewayShape) -> Changed:
         before = self.objects or {}
@@ -159,6 +173,8 @@ class DesiredGateway:
             parameters=self.state.parameters or Parameters(),
             addresses=self._addresses,
             shards=len(self.routing),
+            former=self.former,
+            has_former_secret=self.has_former_secret,
         )
 
     @property

@@ -76,7 +76,18 @@ class Reconciler:
             self._compare_owned(jobs, key)
         for gateway in batch.reachability & self.gateways.keys():
             self._probe_soon(jobs, gateway)
+        self._end_migrations(jobs, batch)
         return jobs
+
+    def _end_migrations(self, jobs: Jobs, batch: Batch) -> None:
+        """Rebuild Gateways whose pods may have stopped reading the Secret of an earlier version."""
+        owned = (self._observed.owned.get(key) for key in batch.owned)
+        for key in batch.reachability | {one.gateway for one in owned if one is not None}:
+            gateway = self.gateways.get(key)
+            if gateway is not None and gateway.has_former_secret != self._observed.needs_former_secret(
+                key, gateway.uid
+            ):
+                self._rebuild(jobs, key, gateway)
 
     def resync(self) -> Jobs:
         """Compare everything: this operator starts to lead."""
@@ -85,8 +96,10 @@ class Reconciler:
         self._withdraw_leftovers()
         for key, gateway in self.gateways.items():
             gateway.routing.mark_dirty()
-            if gateway.routing.resize(self._observed.shards_in_use(key)):
-                self._rebuild(jobs, key, gateway)
+            gateway.routing.resize(self._observed.shards_in_use(key))
+            # An operator of an earlier version may have led until now.
+            gateway.former = self._observed.former_kinds(key, gateway.uid)
+            self._rebuild(jobs, key, gateway)
             jobs.add("routing", key)
             jobs.add("probe", key)
         jobs.add_all("object", {*self.objects.keys(), *self._observed.owned} - self._config_maps.keys())
@@ -106,7 +119,10 @@ class Reconciler:
     def _replace_gateway(self, jobs: Jobs, key: Key, obj: api.Gateway, *, is_rebuilt_later: bool) -> None:
         gateway = self.gateways[key]
         is_next = _generation(gateway.gateway) != _generation(obj)
+        is_recreated = gateway.uid != obj.metadata.uid
         gateway.gateway = obj
+        if is_recreated:  # the objects of the earlier one are deleted, so their names keep nothing
+            gateway.former = self._observed.former_kinds(key, gateway.uid)
         if is_next:
             self._tracker.invalidate(key)  # it is about the previous generation
             jobs.add("routing", key)
@@ -119,6 +135,7 @@ class Reconciler:
         if gateway is None:
             shards = self._observed.shards_in_use(key) or 1
             gateway = self.gateways[key] = DesiredGateway(self._inputs[key], self._installation, shards)
+            gateway.former = self._observed.former_kinds(key, gateway.uid)
             jobs.add("finalizer", self._observed.class_key)
         sockets = gateway.sockets
         gateway.update(changes)
@@ -132,6 +149,7 @@ class Reconciler:
     def _rebuild(self, jobs: Jobs, key: Key, gateway: DesiredGateway) -> None:
         """Rebuild the Gateway's objects where their inputs changed."""
         was_invalid = gateway.objects is None
+        gateway.has_former_secret = self._observed.needs_former_secret(key, gateway.uid)
         changed = gateway.rebuild()
         self.objects.update(key, changed)
         if was_invalid and gateway.objects is not None:
@@ -224,7 +242,8 @@ class Reconciler:
         gateway = self.gateways.get(gateway_key)
         if gateway is None:
             return gateway_key in self._observed.inputs or not owned.owner
-        return gateway.objects is not None and key.kind != "Service" and not self._is_indexed(key, gateway_key)
+        is_kept = key.kind == "Service" and gateway.shape is not None and key.name == gateway.shape.workload(key.kind)
+        return gateway.objects is not None and not is_kept and not self._is_indexed(key, gateway_key)
 
     def _is_indexed(self, key: Key, gateway: Key) -> bool:
         """Whether the stored index names a shard, so that pods still read it."""

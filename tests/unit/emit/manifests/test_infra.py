@@ -49,7 +49,7 @@ def hash_of(of: GatewayShape, installation: Installation = INSTALLATION) -> str:
 
 
 def template(of: GatewayShape, installation: Installation = INSTALLATION) -> dict:
-    return objects(of, installation)[Key("Deployment", "shop", "web")]["spec"]["template"]
+    return objects(of, installation)[Key("Deployment", "shop", "web-vgw")]["spec"]["template"]
 
 
 def test_every_field_of_the_parameters_is_tried():

@@ -12,7 +12,7 @@ KINDS = {"ServiceAccount", "Role", "RoleBinding", "Service", "Deployment"}
 
 
 def made(kind: str, of: GatewayShape) -> dict:
-    return objects(of, INSTALLATION)[Key(kind, "shop", "web")]
+    return objects(of, INSTALLATION)[Key(kind, "shop", "web-vgw")]
 
 
 def container(of: GatewayShape, name: str = pod.GATEWAY_CONTAINER) -> dict:
@@ -153,7 +153,7 @@ def test_environment_of_the_gateway_container():
         "LOG_LEVEL": "info",
         "NAMESPACE": "shop",
         "POD_NAME": None,
-        "SECRET_NAME": "web-tls",
+        "SECRET_NAME": "web-vgw-tls",
         "VARNISH_DIR": "/var/lib/varnish/varnishd",
         "VARNISH_LISTEN": "ghost-reload=127.0.0.1:1969,http;http-80=:80,http",
         "WORK_DIR": "/var/run/varnish",

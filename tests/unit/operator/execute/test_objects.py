@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from support.builders.desired import desired_gateway
+from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.kube.metrics import Metrics
@@ -18,7 +19,7 @@ from varnish_gateway.operator.plan.objects import DesiredObjects, Manifest
 from varnish_gateway.operator.plan.results import JobResult
 
 GATEWAY = Key("Gateway", "shop", "gw")
-SERVICE = Key("Service", "shop", "gw")
+SERVICE = Key("Service", "shop", "gw-vgw")
 
 
 class StubWriter:
@@ -69,6 +70,18 @@ def objects(writer: StubWriter, watches: Watches, desired: DesiredObjects) -> Ob
 def with_annotation(manifest: Manifest, value: str) -> Manifest:
     annotations = manifest["metadata"]["annotations"] | {names.APPLIED_HASH: value}
     return {**manifest, "metadata": manifest["metadata"] | {"annotations": annotations}}
+
+
+async def test_object_of_another_gateway_is_neither_changed_nor_deleted(objects, writer, desired):
+    theirs = desired.get(SERVICE)
+    annotations = theirs["metadata"]["annotations"] | {names.GATEWAY_ANNOTATION: "gw-vgw"}
+    await writer.apply(
+        {**theirs, "metadata": theirs["metadata"] | {"annotations": annotations}}, manager="varnish-gateway"
+    )
+    writer.applied.clear()
+    with pytest.raises(errors.NotOurs, match="Service shop/gw-vgw belongs to Gateway gw-vgw"):
+        await objects.ensure(SERVICE, JobResult())
+    assert (writer.applied, SERVICE in writer.objects) == ([], True)
 
 
 async def test_applied_object_is_observed_without_a_watch_event(objects, writer, watches):
@@ -123,7 +136,7 @@ async def test_object_that_becomes_surplus_while_it_is_applied_is_reported(objec
 
 async def test_role_of_a_binding_is_applied_first_and_reported(objects, writer):
     result = JobResult()
-    await objects.ensure(Key("RoleBinding", "shop", "gw"), result)
+    await objects.ensure(Key("RoleBinding", "shop", "gw-vgw"), result)
     assert [key.kind for key in writer.applied] == ["Role", "RoleBinding"]
     assert {key.kind for key in result.touched} == {"Role", "RoleBinding"}
 

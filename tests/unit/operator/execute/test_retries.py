@@ -14,7 +14,7 @@ from varnish_gateway.operator.execute.retries import (
 )
 from varnish_gateway.operator.plan.jobs import Job
 
-JOB = Job("object", Key("Service", "shop", "gw"))
+JOB = Job("object", Key("Service", "shop", "gw-vgw"))
 
 
 def failures(error: errors.GatewayError, number: int) -> list[NextAttempt]:

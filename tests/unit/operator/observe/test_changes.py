@@ -24,7 +24,7 @@ from varnish_gateway.operator.observe.state import ObservedState
 from varnish_gateway.translate.tls.served import served_key
 
 KEY = Key("ConfigMap", "shop", "gw-vcl")
-SERVICE = Key("Service", "shop", "gw")
+SERVICE = Key("Service", "shop", "gw-vgw")
 LABELS = names.labels("shop", "gw", "varnish")
 GATEWAYS = [Key("Gateway", "shop", name) for name in ("gw", "other")]
 STEPS = ("write", "answer", "delete", "change", "move", "observe", "observe_one")

@@ -14,7 +14,7 @@ from varnish_gateway.ir import GatewayDelta, Parameters, Tls, UserVcl, UserVclUn
 from varnish_gateway.operator.observe.owned import decode_config_map, decode_shard
 from varnish_gateway.operator.plan.gateway import DesiredGateway
 
-SECRET = Key("Secret", "shop", "gw-tls")
+SECRET = Key("Secret", "shop", "gw-vgw-tls")
 
 
 def readable_namespaces(desired: DesiredGateway) -> set[str]:

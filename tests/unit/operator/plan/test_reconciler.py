@@ -23,7 +23,7 @@ from varnish_gateway.translate.options import CONTROLLER
 CLASS = Key("GatewayClass", "", "varnish")
 GATEWAY = Key("Gateway", "shop", "gw")
 ROUTE = Key("HTTPRoute", "shop", "tea")
-SERVICE = Key("Service", "shop", "gw")
+SERVICE = Key("Service", "shop", "gw-vgw")
 
 
 class Core:

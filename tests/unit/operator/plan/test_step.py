@@ -71,7 +71,7 @@ def test_merged_delta_has_the_effect_of_both():
 
 
 def test_merged_batch_names_everything_that_changed():
-    key = Key("Service", "shop", "gw")
+    key = Key("Service", "shop", "gw-vgw")
     first = Step(Batch(inputs={GATEWAY: None}, stored={GATEWAY}, has_released=True), ir.Delta())
     second = Step(Batch(inputs={GATEWAY: desired.gateway()}, owned={key}, reachability={GATEWAY}), ir.Delta())
     merged = first.merge(second)
