@@ -24,7 +24,7 @@ def replicas(harness: OperatorHarness) -> int:
 
 def test_field_taken_over_by_another_manager_is_left_to_it(harness):
     harness.gateway()
-    harness.cluster.kubectl("scale", "deployment/gw", "--replicas=3", "-n", harness.namespace)
+    harness.cluster.kubectl("scale", "deployment/gw-vgw", "--replicas=3", "-n", harness.namespace)
     reported = harness.until_event("FieldConflict")
     assert ".spec.replicas is left to kubectl" in reported["message"]
     assert replicas(harness) == 3
@@ -205,7 +205,7 @@ def test_fault_clears_when_the_rejected_object_is_no_longer_desired(harness):
 
 
 def test_faulty_gateway_does_not_affect_another(harness):
-    harness.put(service(harness.namespace, "one"))
+    harness.put(service(harness.namespace, "one-vgw"))
     harness.gateway("one")
     harness.until_condition("Gateway", "one", "Programmed", "Invalid")
     harness.gateway("two")

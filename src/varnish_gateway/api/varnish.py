@@ -53,6 +53,25 @@ class Paths(Read, frozen=True, omit_defaults=True):
     reject: tuple[Literal["%2F", "%5C", "..;"], ...] = ()
 
 
+class PortRange(Read, frozen=True, omit_defaults=True):
+    """Ports from the first to the last, which is the first one unless given."""
+
+    first: int
+    last: int = 0
+
+    def __contains__(self, port: int) -> bool:
+        return self.first <= port <= (self.last or self.first)
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}" if self.last else str(self.first)
+
+
+class ListenerSetParameters(Read, frozen=True, omit_defaults=True):
+    """What ListenerSets may do to a Gateway. Without ports they may open any."""
+
+    ports: tuple[PortRange, ...] = ()
+
+
 class Parameters(Read, frozen=True, omit_defaults=True):
     """What a class configures about its Gateways, but for user VCL.
 
@@ -78,6 +97,7 @@ class Parameters(Read, frozen=True, omit_defaults=True):
     priority_class_name: str = ""
     forwarding: Forwarding = Forwarding()
     paths: Paths = Paths()
+    listener_sets: ListenerSetParameters = ListenerSetParameters()
 
 
 class ParametersSpec(Parameters, frozen=True):

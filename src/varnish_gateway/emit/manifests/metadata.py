@@ -29,6 +29,7 @@ def annotations(shape: GatewayShape, defaults: Mapping[str, str] | None = None) 
 def head(shape: GatewayShape, api_version: str, kind: str, name: str) -> Manifest:
     """Return the head of an object in the Gateway's namespace, which Kubernetes deletes with the Gateway."""
     started = head_in(shape.namespace, shape, api_version, kind, name)
+    started["metadata"] |= {"labels": labels(shape), "annotations": annotations(shape)}
     started["metadata"]["ownerReferences"] = [
         {
             "apiVersion": "gateway.networking.k8s.io/v1",
@@ -43,15 +44,18 @@ def head(shape: GatewayShape, api_version: str, kind: str, name: str) -> Manifes
 
 
 def head_in(namespace: str, shape: GatewayShape, api_version: str, kind: str, name: str) -> Manifest:
-    """Return the head of an object in any namespace: an owner can't be named across namespaces."""
+    """Return the head of an object in any namespace: an owner can't be named across namespaces.
+
+    Labels and annotations of the Gateway have no business there: they may mean something to others' policies.
+    """
     return {
         "apiVersion": api_version,
         "kind": kind,
         "metadata": {
             "name": name,
             "namespace": namespace,
-            "labels": labels(shape),
-            "annotations": annotations(shape),
+            "labels": names.labels(shape.namespace, shape.name, shape.class_name),
+            "annotations": {names.GATEWAY_ANNOTATION: shape.name},
         },
     }
 

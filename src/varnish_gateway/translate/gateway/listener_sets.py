@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from varnish_gateway import api
-from varnish_gateway.translate.conditions import Problem
+from varnish_gateway.translate.conditions import Problem, listed
 from varnish_gateway.translate.gateway import gateways, listener_conflicts, listeners, namespaces
 from varnish_gateway.translate.gateway.acceptance import none_served
 from varnish_gateway.translate.gateway.listener_set_index import parent
@@ -101,6 +101,7 @@ def _attached(found: api.ListenerSet, gateway: ValidatedGateway, options: Option
         message = f"allowedListeners of {key} permits no ListenerSet from namespace {own.namespace}"
         return _detached(found, gateway.created, Problem("NotAllowed", message))
     validated, material = _secured(found, gateway, options, view)
+    validated = tuple(_within_ports(listener, gateway) for listener in validated)
     if gateway.unserved is not None:
         problem = Problem("Invalid", f"{key} is not accepted, see its conditions")
         validated = tuple(listeners.reject(listener, problem) for listener in validated)
@@ -118,6 +119,22 @@ def _secured(found: api.ListenerSet, gateway: ValidatedGateway, options: Options
         termination.TlsRequest(listener, spec.tls, referrer) for listener, spec in zip(validated, specs, strict=True)
     ]
     return termination.secure(requests, gateway.frontend, found.gateway, view, None)
+
+
+def _within_ports(listener: ValidatedListener, gateway: ValidatedGateway) -> ValidatedListener:
+    """Return the listener, not accepted where the class doesn't let ListenerSets open its port.
+
+    A port that the Gateway itself has open costs its pods nothing.
+    """
+    ports = gateway.configured.listener_sets.ports
+    own = (one.port for one in gateway.listeners if one.holds_port)
+    if not ports or any(listener.port in allowed for allowed in ports) or listener.port in own:
+        return listener
+    message = (
+        f"the GatewayClassParameters let ListenerSets use the ports {listed([str(one) for one in ports], ', ')} and "
+        f"those of the Gateway's own listeners, not {listener.port}; choose one of them"
+    )
+    return listeners.reject(listener, Problem("PortUnavailable", message))
 
 
 def _detached(found: api.ListenerSet, gateway_created: int, problem: Problem) -> ValidatedListenerSet:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from varnish_gateway import api, ir
+from varnish_gateway.api.varnish import ListenerSetParameters
 from varnish_gateway.ir.reserved import OWN_ARGUMENTS
 from varnish_gateway.translate.conditions import Problem
 from varnish_gateway.translate.gateway import pod_extras
@@ -24,11 +25,15 @@ LOGGING_MODES = ("varnishlog", "varnishlog-json", "varnishncsa")
 
 
 class Configured(Struct, frozen=True):
-    """What a class configures. With a problem there are no parameters: the last valid ones stay in force."""
+    """What a class configures. With a problem there are no parameters: the last valid ones stay in force.
+
+    ``listener_sets`` apply even then: a mistake elsewhere in the parameters opens no port.
+    """
 
     parameters: ir.Parameters | None
     user_vcl: ir.UserVcl | ir.UserVclUnavailable | None = None
     problem: Problem | None = None
+    listener_sets: ListenerSetParameters = ListenerSetParameters()
 
 
 def validate_parameters(
@@ -42,8 +47,8 @@ def validate_parameters(
     if problem is None and isinstance(vcl, ir.UserVclUnavailable):
         problem = vcl.reason
     if problem is not None:
-        return Configured(None, vcl, Problem("InvalidParameters", problem))
-    return Configured(spec.without_user_vcl(), vcl)
+        return Configured(None, vcl, Problem("InvalidParameters", problem), spec.listener_sets)
+    return Configured(spec.without_user_vcl(), vcl, listener_sets=spec.listener_sets)
 
 
 def _user_vcl(ref: ConfigMapRef, view: View, limit: int | None) -> ir.UserVcl | ir.UserVclUnavailable:

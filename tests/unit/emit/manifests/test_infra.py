@@ -32,6 +32,7 @@ OTHERS = {
     "priorityClassName": "high",
     "forwarding": {"trustedHops": 1},
     "paths": {"mergeSlashes": True},
+    "listenerSets": {"ports": [{"first": 80}]},
 }
 NOT_IN_PODS = {
     "replicas",
@@ -41,6 +42,7 @@ NOT_IN_PODS = {
     "service",
     "forwarding",
     "paths",
+    "listenerSets",
 }
 
 

@@ -169,3 +169,13 @@ def test_the_two_managers_write_different_parts_of_the_config_map():
     assert route_part["metadata"] == {"name": "web-vcl", "namespace": "shop"}
     assert manifests.routing_map(shape(), b"{}", b"[]")["data"] == {"routing.json": "{}", "shards.json": "[]"}
     assert manifests.shard_map(shape(), 2, b"{}")["metadata"]["name"] == "web-vcl-2"
+
+
+def test_labels_and_annotations_of_a_gateway_stay_in_its_namespace():
+    of = shape(labels={"team": "milk"}, annotations={"a": "b"})
+    here, there = bindings(of, ("shop", "stock"), INSTALLATION).values()
+    assert here["metadata"]["labels"]["team"] == "milk"
+    assert here["metadata"]["annotations"]["a"] == "b"
+    assert "team" not in there["metadata"]["labels"]
+    assert "a" not in there["metadata"]["annotations"]
+    assert there["metadata"]["labels"].items() >= names.labels("shop", "web", of.class_name).items()
