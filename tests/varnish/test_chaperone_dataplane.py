@@ -357,14 +357,6 @@ async def test_start_with_an_occupied_port_raises_an_error():
                 pass
 
 
-async def test_http2_without_tls_is_enabled(plane):
-    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(plane))
-    writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
-    frame = await asyncio.wait_for(reader.readexactly(9), 5)
-    writer.close()
-    assert frame[3] == 4  # SETTINGS
-
-
 @pytest.mark.parametrize(
     "headers", [(("big", "x" * 30_000),), tuple((f"h-{number}", "x" * 250) for number in range(100))]
 )
@@ -403,3 +395,34 @@ async def test_files_on_disk_match_the_ghost_manifest(plane):
         *manifest["endpoints"],
     }
     assert manifest["id"] == plane.served.configuration
+
+
+# -- HTTP/2 without TLS ---------------------------------------------------------------------------
+
+
+async def speaks_http2(plane) -> bool:
+    """Whether the plain socket answers a client that begins with HTTP/2."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(plane))
+    try:
+        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+        async with asyncio.timeout(10):
+            received = await reader.read(9)
+    finally:
+        writer.close()
+    assert received[3:4] == b"\x04" or received.startswith((b"HTTP/1.1 ", b"")), received
+    return received[3:4] == b"\x04"  # a frame with settings
+
+
+async def test_plain_sockets_speak_http2_only_where_varnishd_limits_rapid_resets(plane):
+    described = await asyncio.create_subprocess_exec("varnishd", "-x", "parameter", stdout=asyncio.subprocess.PIPE)
+    offered, _ = await described.communicate()
+    assert await speaks_http2(plane) == (b"\nh2_rapid_reset_limit\n" in offered)
+
+
+async def test_user_turns_http2_on_and_off(origins):
+    tea = await origins.port("tea")
+    for word, expected in (("+", True), ("-", False)):
+        async with running(extra_args=("-p", f"feature={word}http2")) as plane:
+            change = Change(vcl=vcl_with_header("one"), routing=routing("tea"), slices=endpoints("tea", tea))
+            await must_serve(plane, change)
+            assert await speaks_http2(plane) == expected

@@ -151,7 +151,9 @@ class CaseHarness:
 
     def __init__(self, work_dir: Path) -> None:
         listen = ";".join(f"{name}=127.0.0.1:0,http" for name in ("ghost-reload", *(f"http-{p}" for p in PORTS)))
-        self._plane = assemble(Settings(work_dir=work_dir, sockets=parse_listen(listen)))
+        # Without TLS too, whether or not this varnishd limits rapid resets.
+        with_http2 = ("-p", "feature=+http2")
+        self._plane = assemble(Settings(work_dir=work_dir, sockets=parse_listen(listen), extra_args=with_http2))
         self._origins = Origins()
         self._catalogue = Catalogue()
         self._objects = Objects()

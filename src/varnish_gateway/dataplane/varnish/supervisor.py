@@ -23,6 +23,7 @@ from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish.cli import Admin, CliError
 from varnish_gateway.dataplane.varnish.cli.answers import ListenAddress
 from varnish_gateway.dataplane.varnish.cli.commands import ChildState
+from varnish_gateway.dataplane.varnish.parameters import installed_parameters, report_http2
 from varnish_gateway.dataplane.varnish.varnishd import Command, Varnishd, arguments, launch, rejection
 from varnish_gateway.ir.reserved import RELOAD_SOCKET
 
@@ -67,6 +68,7 @@ class Supervisor:
         self._bus = bus
         self._wake = wake
         self._proxy_user = proxy_user
+        self._parameters: tuple[str, ...] | None = None  # until the first start
         self._varnishd: Varnishd | None = None
         self._ending: Varnishd | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -267,7 +269,10 @@ class Supervisor:
     async def _launch(self, command: Command) -> None:
         self.child_running = False
         self._died_at = None
-        argv = arguments(self._settings, self._layout, command, self._admin.port)
+        if self._parameters is None:
+            self._parameters = await installed_parameters()
+            report_http2(self._parameters)
+        argv = arguments(self._settings, self._layout, command, self._admin.port, self._parameters)
         self._varnishd = await launch(argv, command.sockets, self._layout, self._admin, self._on_child_gone)
         self._watch = asyncio.create_task(self._watch_manager(self._varnishd))
         self._command = command

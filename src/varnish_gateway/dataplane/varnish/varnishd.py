@@ -23,23 +23,7 @@ from varnish_gateway.dataplane.process.sockets import Socket
 from varnish_gateway.dataplane.process.workdir import Layout
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish.cli import Admin
-
-# A head may take 32 KB (http_req_size, http_resp_size) in whatever lines it comes, as with other
-# gateways; the workspaces hold it, its rewritten copy and the table of its headers. A WebSocket
-# may be silent for an hour.
-PARAMETERS = tuple(
-    word
-    for parameter in (
-        "feature=+http2",
-        "http_max_hdr=128",
-        "http_req_hdr_len=32k",
-        "http_resp_hdr_len=32k",
-        "pipe_timeout=3600",
-        "workspace_client=96k",
-        "workspace_backend=128k",
-    )
-    for word in ("-p", parameter)
-)
+from varnish_gateway.dataplane.varnish.parameters import installed_parameters
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +48,9 @@ class Command(NamedTuple):
         return desired == Command(kept, self.extra_args) and all(socket.is_unix for socket in unused)
 
 
-def arguments(settings: Settings, layout: Layout, command: Command, admin_port: int) -> list[str]:
+def arguments(
+    settings: Settings, layout: Layout, command: Command, admin_port: int, parameters: Sequence[str]
+) -> list[str]:
     """Return varnishd's command line. The user's arguments come last, and so win; a store replaces ours."""
     argv = ["varnishd", "-F", "-f", "", "-M", f"127.0.0.1:{admin_port}", "-S", str(layout.secret_path)]
     argv += ["-n", str(layout.varnish_dir)]
@@ -72,7 +58,7 @@ def arguments(settings: Settings, layout: Layout, command: Command, admin_port: 
         argv += ["-a", socket.argument]
     for storage in () if _name_a_store(command.extra_args) else settings.storage:
         argv += ["-s", storage]
-    return [*argv, *PARAMETERS, *command.extra_args]
+    return [*argv, *parameters, *command.extra_args]
 
 
 def _name_a_store(extra_args: Sequence[str]) -> bool:
@@ -87,8 +73,9 @@ async def rejection(extra_args: Sequence[str]) -> errors.ChildExited | None:
 
     Raise ChildExited if the check was killed.
     """
+    parameters = await installed_parameters()
     process = await asyncio.create_subprocess_exec(
-        *("varnishd", "-C", "-b", "none", *PARAMETERS, *extra_args), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+        *("varnishd", "-C", "-b", "none", *parameters, *extra_args), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
     )
     _, output = await process.communicate()
     if process.returncode == 0:

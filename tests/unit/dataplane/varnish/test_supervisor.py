@@ -53,6 +53,10 @@ def machine(monkeypatch):
 
     async def nothing(*_) -> None: ...
 
+    async def no_parameters() -> tuple[str, ...]:
+        return ()
+
+    monkeypatch.setattr(module, "installed_parameters", no_parameters)
     monkeypatch.setattr(module, "launch", machine.launch)
     monkeypatch.setattr(module, "rejection", nothing)
     monkeypatch.setattr(Supervisor, "_set_paths", nothing)

@@ -8,7 +8,7 @@ from varnish_gateway.dataplane.process.child import stop_leftover
 from varnish_gateway.dataplane.process.sockets import Socket, parse_listen
 from varnish_gateway.dataplane.process.workdir import Layout
 from varnish_gateway.dataplane.settings import Settings
-from varnish_gateway.dataplane.varnish.varnishd import PARAMETERS, Command, arguments, rejection
+from varnish_gateway.dataplane.varnish.varnishd import Command, arguments, rejection
 
 LAYOUT = Layout(
     work_dir=Path("/w"),
@@ -38,11 +38,11 @@ def test_the_command_line_has_no_vcl_and_the_users_words_last():
         sockets=parse_listen("http-80=:80,http"),
         storage=("malloc,1m", "big=malloc,2m"),
     )
-    argv = arguments(settings, LAYOUT, Command(settings.sockets.plain, ("-p", "default_ttl=1")), 6082)
-    assert " ".join(argv).replace(" ".join(PARAMETERS), "PARAMETERS") == (
+    argv = arguments(settings, LAYOUT, Command(settings.sockets.plain, ("-p", "default_ttl=1")), 6082, ("-p", "ours=1"))
+    assert " ".join(argv) == (
         "varnishd -F -f  -M 127.0.0.1:6082 -S /w/secret -n /w/v"
         " -a ghost-reload=127.0.0.1:1969,http -a http-80=:80,http"
-        " -s malloc,1m -s big=malloc,2m PARAMETERS -p default_ttl=1"
+        " -s malloc,1m -s big=malloc,2m -p ours=1 -p default_ttl=1"
     )
 
 
@@ -58,7 +58,7 @@ def test_the_command_line_has_no_vcl_and_the_users_words_last():
 )
 def test_store_of_the_user_replaces_ours(words, stores):
     settings = Settings(work_dir=Path("/w"), sockets=parse_listen("http-80=:80,http"), storage=("malloc,1m",))
-    argv = arguments(settings, LAYOUT, Command(settings.sockets.plain, words), 6082)
+    argv = arguments(settings, LAYOUT, Command(settings.sockets.plain, words), 6082, ())
     assert [word for option, word in pairwise(argv) if option == "-s"] == stores
 
 
