@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from support.varnish.ghost import CACHE_EVERYTHING, ROOT, Config, GhostHarness, backend, prefix, route, to
+from support.directories import open_directory
+from support.varnish.ghost import CACHE_EVERYTHING, ROOT, Config, GhostHarness, VarnishError, backend, prefix, route, to
 from support.waiting import until
-from varnish_gateway.ir import wire
+from varnish_gateway.emit.vcl import main_vcl
+from varnish_gateway.ir import UserVcl, wire
 
 PANICKING = Path(os.environ.get("GHOST_VMOD_PANIC", ROOT / "build" / "libvmod_ghost_panic.so"))
 
@@ -95,13 +97,24 @@ needs_panicking = pytest.mark.skipif(not PANICKING.exists(), reason="needs a bui
 
 @contextlib.contextmanager
 def panicking_in(entry: str, config: Config) -> Iterator[GhostHarness]:
-    """Run varnishd with a ghost that panics in this entry point; it did so, and the child survived."""
-    with GhostHarness(config, vmod=PANICKING, environment={"GHOST_TEST_PANIC": entry}) as ghost:
-        child = ghost.child
-        yield ghost
-        until(lambda: f"the test makes {entry} panic" in ghost.output, "varnishd's log has the panic")
-        assert ghost.child == child
-        assert "Panic" not in ghost.output
+    """Run varnishd with a ghost that panics in this entry point; it did so, and the child survived.
+
+    It starts before ghost panics: without a VCL there would be no child.
+    """
+    with open_directory() as directory:
+        armed = directory / "armed"
+        environment = {"GHOST_TEST_PANIC": entry, "GHOST_TEST_PANIC_FILE": str(armed)}
+        with GhostHarness(config, vmod=PANICKING, environment=environment) as ghost:
+            child = ghost.child
+            armed.touch()
+            yield ghost
+            _check_panic(ghost, entry, child)
+
+
+def _check_panic(ghost: GhostHarness, entry: str, child: int) -> None:
+    until(lambda: f"the test makes {entry} panic" in ghost.output, "varnishd's log has the panic")
+    assert ghost.child == child
+    assert "Panic" not in ghost.output
 
 
 @needs_panicking
@@ -121,6 +134,55 @@ def test_panic_in_callback_fails_one_request_at_most(tea, entry, status):
     with panicking_in(entry, config) as ghost:
         assert [ghost.get().status for _ in range(3)] == [status] * 3
         ghost.admin("backend.list")
+
+
+@needs_panicking
+@pytest.mark.parametrize("entry", ["init", "event"])
+def test_panic_while_vcl_is_loaded_rejects_the_vcl(tea, entry):
+    with panicking_in(entry, Config([route("any", to(backend("tea")))], {"tea": [tea]})) as ghost:
+        with pytest.raises(VarnishError):
+            ghost.load_vcl()
+        assert ghost.get().status == 200  # the VCL before it
+
+
+@needs_panicking
+def test_panic_while_vcl_is_discarded_fails_no_request(tea):
+    with panicking_in("fini", Config([route("any", to(backend("tea")))], {"tea": [tea]})) as ghost:
+        ghost.load_vcl()
+        ghost.admin("vcl.discard", "vcl1")
+        assert ghost.get().status == 200
+
+
+@needs_panicking
+def test_panic_in_a_list_of_directors_fails_no_request(tea):
+    with panicking_in("list", Config([route("any", to(backend("tea")))], {"tea": [tea]})) as ghost:
+        ghost.admin("backend.list")
+        assert ghost.get().status == 200
+
+
+@needs_panicking
+def test_panic_while_a_director_is_resolved_fails_one_request(tea):
+    with panicking_in("resolve", Config([route("any", to(backend("tea")))], {"tea": [tea]})) as ghost:
+        ghost.load_vcl("sub vcl_recv { set req.http.Resolved = req.backend_hint.resolve(); }")
+        assert ghost.get().status == 503
+
+
+@needs_panicking
+def test_panic_in_an_address_fails_one_request(tea):
+    with panicking_in("getip", Config([route("any", to(backend("tea")))], {"tea": [tea]})) as ghost:
+        text = "sub vcl_backend_response { set beresp.http.Address = beresp.backend.ip; }"
+        ghost.load_vcl(whole=main_vcl(UserVcl(source="the test", text=text)).replace("vcl 4.1;", "vcl 4.0;"))
+        assert ghost.get().status == 503
+
+
+@needs_panicking
+@pytest.mark.parametrize(("entry", "routed"), [("http1pipe", True), ("pipe-answer", False)])
+def test_panic_in_a_pipe_closes_its_connection(tea, entry, routed):
+    routes = [route("any", to(backend("tea")))] if routed else []
+    with panicking_in(entry, Config(routes, {"tea": [tea]})) as ghost:
+        ghost.load_vcl("sub vcl_recv { return (pipe); }")
+        answer = ghost.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert re.match(rb"(HTTP/1.1 50[0-9] |$)", answer)
 
 
 @needs_panicking
@@ -145,6 +207,14 @@ def test_panic_while_body_has_a_deadline_fails_one_request(tea):
     with panicking_in("in-time", Config([route("any", rule)], {"tea": [tea]})) as ghost:
         raw = ghost.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert raw == b"" or b"target" not in raw
+
+
+@needs_panicking
+def test_panic_while_a_request_body_is_sent_fails_one_request(tea):
+    rule = to(backend("tea"), timeouts=wire.Timeouts(request=60_000))
+    with panicking_in("upload", Config([route("any", rule)], {"tea": [tea]})) as ghost:
+        request = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc"
+        assert re.match(rb"(HTTP/1.1 50[0-9] |$)", ghost.raw(request))
 
 
 @needs_panicking

@@ -6,6 +6,9 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use super::sys;
 
+#[cfg(feature = "test-panic")]
+use std::path::Path;
+
 /// Run `body` at the C boundary. A panic becomes one failed request, not an abort that
 /// takes varnishd's child, and its cache, with it.
 ///
@@ -44,9 +47,11 @@ pub fn panic_message(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Panic in the entry point that the test names.
+/// Panic in the entry point that the test names, while the file exists that it names.
 #[cfg(feature = "test-panic")]
 pub(super) fn trip(entry: &str) {
-    let named = std::env::var_os("GHOST_TEST_PANIC").is_some_and(|name| name == entry);
-    assert!(!named, "the test makes {entry} panic");
+    let named = std::env::var("GHOST_TEST_PANIC").is_ok_and(|name| name == entry);
+    let armed =
+        || std::env::var("GHOST_TEST_PANIC_FILE").is_ok_and(|file| Path::new(&file).exists());
+    assert!(!(named && armed()), "the test makes {entry} panic");
 }

@@ -1,5 +1,6 @@
 //! A call in a fetch, or in a pipe, which has a backend request as well.
 
+use std::ffi::CStr;
 use std::ptr::NonNull;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -73,7 +74,9 @@ impl<'c> Fetch<'c> {
 
     /// Let the response into the cache, or keep it out.
     pub fn set_uncacheable(&mut self, uncacheable: bool) {
-        self.raw_mut().set_uncacheable(uncacheable.into());
+        // SAFETY: varnishd passed it, and only this thread works on it during the call; the
+        // reference ends with the statement, which calls nothing of varnishd's.
+        unsafe { (*self.bo()).set_uncacheable(uncacheable.into()) };
     }
 
     /// Keep the response out of the cache, and store nothing that says so.
@@ -111,15 +114,30 @@ impl<'c> Fetch<'c> {
         unsafe { self.bo.as_ref() }
     }
 
-    pub(super) fn raw_mut(&mut self) -> &mut sys::busyobj {
-        // SAFETY: as above.
-        unsafe { self.bo.as_mut() }
+    /// Say why there is no response.
+    pub(super) fn set_error(&mut self, status: u16, reason: &'static CStr) {
+        let bo = self.bo();
+        // SAFETY: varnishd passed it, and only this thread works on it during the call.
+        unsafe {
+            (*bo).err_code = status;
+            (*bo).err_reason = reason.as_ptr();
+        }
     }
 
-    /// For functions of varnishd's.
+    /// To change it, and for functions of varnishd's. Never make a `&mut` of it: varnishd has
+    /// pointers of its own to all of it, and uses them in any call of ghost's.
     pub(super) fn bo(&self) -> *mut sys::busyobj {
         self.bo.as_ptr()
     }
+}
+
+/// The workspace of a fetch.
+///
+/// # Safety
+/// `bo` is valid.
+pub(super) unsafe fn workspace_of(bo: *mut sys::busyobj) -> *mut sys::ws {
+    // SAFETY: as promised by the caller; this makes no reference.
+    unsafe { (&raw mut (*bo).ws).cast() }
 }
 
 /// varnishd's clock.

@@ -157,10 +157,12 @@ impl<'a> Http<'a> {
             }
             kept += 1;
         }
-        // SAFETY: `new` promises that the table is this thread's; no other reference to it exists.
-        let table = unsafe { self.raw.as_mut() };
-        // kept is at most nhd, which is of this type
-        table.nhd = table.nhd.min(u16::try_from(kept).unwrap_or(u16::MAX));
+        // SAFETY: `new` promises that the table is this thread's.
+        unsafe {
+            let table = self.raw.as_ptr();
+            // kept is at most nhd, which is of this type
+            (*table).nhd = (*table).nhd.min(u16::try_from(kept).unwrap_or(u16::MAX));
+        }
     }
 
     /// Set the first line of a response; the reason is the standard one.

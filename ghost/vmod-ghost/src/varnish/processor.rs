@@ -19,19 +19,20 @@ pub(super) trait Step: Sized + 'static {
     /// fails the body.
     ///
     /// # Safety
-    /// varnishd calls the step: `vfc` is that of its fetch, and there is room at `to`.
+    /// varnishd calls the step: `vfc` is that of its fetch, and there is room at `to`. A step
+    /// may call the next one, so it has no exclusive reference to anything of varnishd's.
     unsafe fn pull(
-        &mut self,
+        &self,
         vfc: *mut sys::vfp_ctx,
         to: *mut c_void,
-        length: &mut isize,
+        length: *mut isize,
     ) -> Option<sys::vfp_status>;
 
     /// The body fails: the step returned None, or panicked.
     ///
     /// # Safety
     /// As for [`Step::pull`].
-    unsafe fn failed(&mut self) {}
+    unsafe fn failed(&self) {}
 }
 
 /// A kind of step. It lives as long as the VMOD.
@@ -64,8 +65,8 @@ impl<S: Step> Processor<S> {
     ) -> Option<()> {
         // SAFETY: as promised by the caller.
         unsafe {
-            let entry = sys::VFP_Push(vfc, &raw const self.table).as_mut()?;
-            entry.priv1 = step.as_ptr().cast();
+            let entry = NonNull::new(sys::VFP_Push(vfc, &raw const self.table))?;
+            (*entry.as_ptr()).priv1 = step.as_ptr().cast();
         }
         Some(())
     }
@@ -78,16 +79,16 @@ unsafe extern "C" fn pull<S: Step>(
     length: *mut isize,
 ) -> sys::vfp_status {
     // SAFETY: varnishd passes the entry that `push` made, and a place for the length.
-    let (step, length) = unsafe { ((*entry).priv1.cast::<S>(), &mut *length) };
+    let step = unsafe { (*entry).priv1.cast::<S>().cast_const() };
     let pulled = fence(None, S::ENTRY, None, || {
         // SAFETY: varnishd calls; `push` promises that the step is valid.
-        unsafe { step.as_mut()?.pull(vfc, to, length) }
+        unsafe { step.as_ref()?.pull(vfc, to, length) }
     });
     pulled.unwrap_or_else(|| {
-        *length = 0;
         // SAFETY: as above; the format takes no argument.
         unsafe {
-            if let Some(step) = step.as_mut() {
+            *length = 0;
+            if let Some(step) = step.as_ref() {
                 step.failed();
             }
             sys::VFP_Error(vfc, S::ERROR.as_ptr())

@@ -8,7 +8,7 @@
 use std::cell::{Ref, RefCell, RefMut};
 use std::ffi::{c_void, CStr};
 use std::marker::PhantomData;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use super::director::held::{Backend, Held, Returned};
 use super::fence::fence;
@@ -84,13 +84,14 @@ pub(super) fn remember<T: Task>(ctx: &sys::vrt_ctx) -> Option<&Memory<T>> {
     // SAFETY: varnishd passed the context and runs a task with it. The slot's address is its
     // own, so only this function, for the same T, fills what varnishd keeps under that key.
     unsafe {
-        let kept = sys::VRT_priv_task(ctx, slot.key()).as_mut()?;
-        if kept.priv_.is_null() {
-            let mut room = workspace::room_for::<Memory<T>>(ctx.ws)?;
-            kept.priv_ = ptr::from_mut(room.as_mut().write(Memory::default())).cast();
-            kept.methods = &raw const slot.methods;
+        let kept = NonNull::new(sys::VRT_priv_task(ctx, slot.key()))?.as_ptr();
+        if (*kept).priv_.is_null() {
+            let room = workspace::room_for::<Memory<T>>(ctx.ws)?.cast::<Memory<T>>();
+            room.write(Memory::default());
+            (*kept).priv_ = room.as_ptr().cast();
+            (*kept).methods = &raw const slot.methods;
         }
-        kept.priv_.cast::<Memory<T>>().as_ref()
+        (*kept).priv_.cast::<Memory<T>>().as_ref()
     }
 }
 

@@ -17,7 +17,7 @@ use super::timeouts::{Limit, Timeouts};
 use super::upload::Upload;
 use super::{body_deadline, drain, finish_native, served, Served};
 use crate::varnish::director::methods_of;
-use crate::varnish::fetch::Fetch;
+use crate::varnish::fetch::{workspace_of, Fetch};
 use crate::varnish::sys;
 use crate::varnish::task::{self, Memory};
 
@@ -55,14 +55,14 @@ impl<'f, 'c> Attempts<'f, 'c> {
     pub fn new(fetch: &'f mut Fetch<'c>) -> Option<Self> {
         // Before the workspace is marked, so that it survives a reset to the mark.
         let served = task::remember(fetch.ctx)?;
-        let bo = fetch.raw_mut();
-        if !bo.htc.is_null() {
+        if !fetch.raw().htc.is_null() {
             return None;
         }
         // SAFETY: the busyobj is this thread's, and has a bereq.
-        let (workspace, bereq_length) =
-            unsafe { (sys::WS_Snapshot(bo.ws.as_mut_ptr()), bo.bereq.as_ref()?.nhd) };
-        let earlier = bo.acct;
+        let (workspace, bereq_length) = unsafe {
+            (sys::WS_Snapshot(workspace_of(fetch.bo())), fetch.raw().bereq.as_ref()?.nhd)
+        };
+        let earlier = fetch.raw().acct;
         Some(Self { fetch, served, workspace, bereq_length, earlier, last: Ended::Unsent })
     }
 
@@ -99,21 +99,21 @@ impl<'f, 'c> Attempts<'f, 'c> {
         let timeouts = Timeouts::begin(self.fetch, limit);
         let second_chance = SecondChance::begin(self.fetch, once);
         let upload = Upload::begin(self.fetch, limit);
-        self.fetch.raw_mut().acct = Bytes::default();
+        bytes::set(self.fetch, Bytes::default());
         // SAFETY: the busyobj is this thread's, and gethdrs is called as varnishd itself
         // calls it: without a connection open, with an empty beresp.
         let answered = unsafe { get_headers(ctx, raw) == 0 };
         let stalled = upload.end();
         second_chance.end(self.fetch);
         self.last = if answered {
-            bytes::add(&mut self.fetch.raw_mut().acct, &self.earlier);
+            bytes::set(self.fetch, bytes::sum(self.fetch.raw().acct, &self.earlier));
             Ended::Answered(self.fetch.beresp().map_or(0, |beresp| beresp.status()))
         } else {
             let bytes = self.fetch.raw().acct;
             // A body that was read for this attempt is gone, if none of it was written.
             let sent = bytes.bereq_hdrbytes > 0 || !self.can_repeat();
             let failure = timeouts.failure(self.fetch, sent);
-            bytes::add(&mut self.earlier, &bytes);
+            self.earlier = bytes::sum(self.earlier, &bytes);
             self.restore();
             if stalled {
                 Ended::TimedOut
@@ -143,12 +143,12 @@ impl<'f, 'c> Attempts<'f, 'c> {
             return;
         };
         drain::or_close(self.fetch, until);
-        bytes::subtract(&mut self.fetch.raw_mut().acct, &earlier);
-        let bytes = self.fetch.raw().acct;
+        let bytes = bytes::difference(self.fetch.raw().acct, &earlier);
+        bytes::set(self.fetch, bytes);
         // SAFETY: the attempt was answered, so a connection to the endpoint is open; it is
         // finished as varnishd itself does after a response.
         unsafe { finish_native(ctx, native) };
-        bytes::add(&mut self.earlier, &bytes);
+        self.earlier = bytes::sum(self.earlier, &bytes);
         self.restore();
         self.last = Ended::Broken;
     }
@@ -177,11 +177,8 @@ impl<'f, 'c> Attempts<'f, 'c> {
             Ended::Broken | Ended::Answered(_) => (502, c"Endpoint closed the connection"),
             Ended::Unsent => (503, c"No endpoint accepts connections"),
         };
-        let earlier = self.earlier;
-        let bo = self.fetch.raw_mut();
-        bo.acct = earlier;
-        bo.err_code = status;
-        bo.err_reason = reason.as_ptr();
+        bytes::set(self.fetch, self.earlier);
+        self.fetch.set_error(status, reason);
     }
 
     fn is_answered(&self) -> bool {
@@ -201,8 +198,8 @@ impl<'f, 'c> Attempts<'f, 'c> {
             (*vfc).oc = object;
             (*vfc).resp = (*bo).beresp;
             (*vfc).req = (*bo).bereq;
-            let workspace = (*bo).ws.as_mut_ptr();
-            let log = (*bo).vsl.as_mut_ptr();
+            let workspace = workspace_of(bo);
+            let log = (&raw mut (*bo).vsl).cast();
             sys::HTTP_Setup((*bo).beresp, workspace, log, sys::SLT_BerespMethod);
             (*(*bo).bereq).nhd = self.bereq_length;
             sys::WS_Reset(workspace, self.workspace);

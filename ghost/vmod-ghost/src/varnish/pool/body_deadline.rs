@@ -4,7 +4,7 @@ use std::ffi::{c_void, CStr};
 use std::time::Instant;
 
 use super::drain::has_body;
-use crate::varnish::fetch::Fetch;
+use crate::varnish::fetch::{workspace_of, Fetch};
 use crate::varnish::processor::{Processor, Step};
 use crate::varnish::sys;
 use crate::varnish::workspace;
@@ -20,17 +20,20 @@ static DEADLINE: Processor<Deadline> = Processor::new(c"ghost_in_time");
 
 /// Have the body of the response that has begun fail at this moment.
 pub(super) fn set(fetch: &mut Fetch<'_>, moment: Instant) {
-    let bo = fetch.raw_mut();
+    let bo = fetch.bo();
     // SAFETY: null, or the connection of this fetch; it lives until its response is
     // finished, the workspace longer.
     unsafe {
-        let Some(htc) = bo.htc.as_mut().filter(|htc| has_body(htc)) else { return };
+        let htc = (*bo).htc;
+        if htc.is_null() || !has_body(htc) {
+            return;
+        }
         // Without room for it, too long a response is better than none.
-        let Some(room) = workspace::room_for::<Deadline>(bo.ws.as_mut_ptr()) else { return };
-        let between_bytes = htc.between_bytes_timeout;
+        let Some(room) = workspace::room_for::<Deadline>(workspace_of(bo)) else { return };
+        let between_bytes = (*htc).between_bytes_timeout;
         let deadline = room.cast::<Deadline>();
         deadline.write(Deadline { moment, between_bytes, htc });
-        let _ = DEADLINE.push(bo.vfc, deadline);
+        let _ = DEADLINE.push((*bo).vfc, deadline);
     }
 }
 
@@ -39,10 +42,10 @@ impl Step for Deadline {
     const ERROR: &'static CStr = c"ghost: the response took too long";
 
     unsafe fn pull(
-        &mut self,
+        &self,
         vfc: *mut sys::vfp_ctx,
         to: *mut c_void,
-        length: &mut isize,
+        length: *mut isize,
     ) -> Option<sys::vfp_status> {
         let left = self.moment.checked_duration_since(Instant::now())?;
         let wait = left.as_secs_f64().min(self.between_bytes).max(0.001);
@@ -53,7 +56,7 @@ impl Step for Deadline {
         }
     }
 
-    unsafe fn failed(&mut self) {
+    unsafe fn failed(&self) {
         // SAFETY: the connection is open while its body is read.
         unsafe { (*self.htc).doclose = sys::SC_RX_TIMEOUT.as_ptr() };
     }

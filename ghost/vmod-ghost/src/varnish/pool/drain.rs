@@ -1,5 +1,6 @@
 //! Reading a discarded response to its end, so that its connection can be used again.
 
+use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use crate::varnish::fetch::Fetch;
@@ -16,28 +17,31 @@ const LONGEST: Duration = Duration::from_millis(100);
 pub(super) fn or_close(fetch: &mut Fetch<'_>, until: Option<Instant>) {
     let end = until.into_iter().fold(Instant::now() + LONGEST, Instant::min);
     let (htc, vfc) = (fetch.raw().htc, fetch.raw().vfc);
-    // SAFETY: null, or the connection of this fetch, whose body nothing else reads.
+    if htc.is_null() {
+        return;
+    }
+    // SAFETY: the connection of this fetch, whose body nothing else reads. varnishd changes
+    // it while it reads, so no reference to it exists meanwhile.
     unsafe {
-        let Some(htc) = htc.as_mut() else { return };
         // More of a body without a known end may come at any time.
-        let endless = htc.body_status == sys::BS_ERROR.as_ptr();
-        let read = || sys::VFP_Open(fetch.ctx, vfc) == 0 && reaches_end(htc, vfc, end);
+        let endless = (*htc).body_status == sys::BS_ERROR.as_ptr();
+        let read = || sys::VFP_Open(fetch.ctx, vfc) == 0 && reaches_end(*(*htc).rfd, vfc, end);
         if endless || (has_body(htc) && !read()) {
-            htc.doclose = sys::SC_RX_BODY.as_ptr();
+            (*htc).doclose = sys::SC_RX_BODY.as_ptr();
         }
     }
 }
 
 /// # Safety
-/// The steps of a body on this connection are open.
-unsafe fn reaches_end(htc: &sys::http_conn, vfc: *mut sys::vfp_ctx, end: Instant) -> bool {
+/// The steps of a body on this socket are open.
+unsafe fn reaches_end(socket: c_int, vfc: *mut sys::vfp_ctx, end: Instant) -> bool {
     let mut buffer = [0_u8; 4096];
     let mut read = 0;
     // SAFETY: as promised by the caller; the buffer has the length that varnishd gets.
     unsafe {
         while read <= MOST {
             let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
-            sys::VTCP_set_read_timeout(*htc.rfd, left.as_secs_f64().max(0.001));
+            sys::VTCP_set_read_timeout(socket, left.as_secs_f64().max(0.001));
             let mut length = isize::try_from(buffer.len()).unwrap_or(0);
             let status = sys::VFP_Suck(vfc, buffer.as_mut_ptr().cast(), &raw mut length);
             match status {
@@ -50,8 +54,13 @@ unsafe fn reaches_end(htc: &sys::http_conn, vfc: *mut sys::vfp_ctx, end: Instant
 }
 
 /// Whether a body follows on this connection.
-pub(super) fn has_body(htc: &sys::http_conn) -> bool {
-    // SAFETY: constants of varnishd's.
-    let without = unsafe { [sys::BS_NONE.as_ptr(), sys::BS_ERROR.as_ptr()] };
-    !without.contains(&htc.body_status)
+///
+/// # Safety
+/// `htc` is valid.
+pub(super) unsafe fn has_body(htc: *const sys::http_conn) -> bool {
+    // SAFETY: as promised by the caller; the rest are constants of varnishd's.
+    unsafe {
+        let without = [sys::BS_NONE.as_ptr(), sys::BS_ERROR.as_ptr()];
+        !without.contains(&(*htc).body_status)
+    }
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use super::director::group::{healthy, list, Group};
 use super::director::{kind_of, methods_of, Methods, NO_CALLBACKS};
 use super::fence::fence;
-use super::fetch::Fetch;
+use super::fetch::{workspace_of, Fetch};
 use super::sys::{self, Ctx};
 use super::task::{self, Slot, Task};
 use super::workspace;
@@ -106,9 +106,9 @@ unsafe extern "C" fn get_headers<K: Balance>(ctx: Ctx, director: sys::VCL_BACKEN
 /// the header that says where the body ends: an endpoint would then read the body as requests.
 fn has_room(fetch: &mut Fetch<'_>) -> bool {
     let lines_fit = fetch.bereq().is_some_and(|bereq| bereq.has_room_for(LINES_OF_VARNISHD));
-    let workspace = fetch.raw_mut().ws.as_mut_ptr();
     // SAFETY: the workspace is this thread's; the allocation is given back at once.
     let bytes_fit = unsafe {
+        let workspace = workspace_of(fetch.bo());
         let start = sys::WS_Snapshot(workspace);
         let room = workspace::room_for::<[u8; BYTES_OF_VARNISHD]>(workspace);
         let fits = room.is_some() && !workspace::has_overflowed(workspace);
@@ -116,9 +116,7 @@ fn has_room(fetch: &mut Fetch<'_>) -> bool {
         fits
     };
     if !(lines_fit && bytes_fit) {
-        let bo = fetch.raw_mut();
-        bo.err_code = 503;
-        bo.err_reason = c"Too many headers".as_ptr();
+        fetch.set_error(503, c"Too many headers");
     }
     lines_fit && bytes_fit
 }
@@ -133,11 +131,11 @@ unsafe extern "C" fn finish(ctx: Ctx, _: sys::VCL_BACKEND) {
         };
         let total = fetch.raw().acct;
         // varnishd charges an endpoint for what it itself sent and received.
-        bytes::subtract(&mut fetch.raw_mut().acct, &earlier);
+        bytes::set(&mut fetch, bytes::difference(total, &earlier));
         // SAFETY: varnishd calls this in the fetch for which the native backend opened its
         // connection.
         unsafe { finish_native(ctx, native) };
-        fetch.raw_mut().acct = total;
+        bytes::set(&mut fetch, total);
     });
     close(ctx);
 }
@@ -158,8 +156,11 @@ unsafe fn finish_native(ctx: &sys::vrt_ctx, native: sys::VCL_BACKEND) {
 fn close(ctx: &sys::vrt_ctx) {
     // SAFETY: varnishd calls with the busyobj of a fetch; the connection is this fetch's.
     unsafe {
-        let Some(htc) = ctx.bo.as_ref().and_then(|bo| bo.htc.as_mut()) else { return };
-        htc.doclose = sys::SC_TX_ERROR.as_ptr();
+        let htc = ctx.bo.as_ref().map_or(ptr::null_mut(), |bo| bo.htc);
+        if htc.is_null() {
+            return;
+        }
+        (*htc).doclose = sys::SC_TX_ERROR.as_ptr();
         // With a connection open, the task remembers the native backend that it belongs to.
         if let Some((native, ..)) = served(ctx) {
             finish_native(ctx, native);

@@ -9,7 +9,7 @@ use super::tunnel::{client_socket, head, write, Tunnel};
 use super::{close, finish, has_room, Balance};
 use crate::varnish::director::kind_of;
 use crate::varnish::fence::fence;
-use crate::varnish::fetch::Fetch;
+use crate::varnish::fetch::{workspace_of, Fetch};
 use crate::varnish::synthetic::{message, Response};
 use crate::varnish::sys::{self, Ctx};
 
@@ -53,7 +53,7 @@ fn begin(fetch: &mut Fetch<'_>) {
     let bo = fetch.bo();
     // SAFETY: the busyobj is this thread's, and no connection is open.
     unsafe {
-        let (workspace, log) = ((*bo).ws.as_mut_ptr(), (*bo).vsl.as_mut_ptr());
+        let (workspace, log) = (workspace_of(bo), (&raw mut (*bo).vsl).cast());
         sys::HTTP_Setup((*bo).beresp, workspace, log, sys::SLT_BerespMethod);
         let vfc = (*bo).vfc;
         sys::VFP_Setup(vfc, (*bo).wrk);

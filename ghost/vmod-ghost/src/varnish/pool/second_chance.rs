@@ -20,17 +20,22 @@ pub(super) struct SecondChance {
 impl SecondChance {
     /// Withhold it for a request that is to be sent `once`.
     pub(super) fn begin(fetch: &mut Fetch<'_>, once: bool) -> Self {
-        let reason = &mut fetch.raw_mut().no_retry;
-        let withheld = (once && reason.is_null()).then_some(SENT_ONCE.as_ptr());
-        *reason = withheld.unwrap_or(*reason);
+        let withheld = (once && fetch.raw().no_retry.is_null()).then_some(SENT_ONCE.as_ptr());
+        if let Some(reason) = withheld {
+            set(fetch, reason);
+        }
         Self { withheld }
     }
 
     /// Give it back. A reason that varnishd itself found stays: the body is gone.
     pub(super) fn end(self, fetch: &mut Fetch<'_>) {
-        let reason = &mut fetch.raw_mut().no_retry;
-        if self.withheld == Some(*reason) {
-            *reason = std::ptr::null();
+        if self.withheld == Some(fetch.raw().no_retry) {
+            set(fetch, std::ptr::null());
         }
     }
+}
+
+fn set(fetch: &mut Fetch<'_>, reason: *const c_char) {
+    // SAFETY: varnishd passed the busyobj, and only this thread works on it during the call.
+    unsafe { (*fetch.bo()).no_retry = reason };
 }

@@ -46,7 +46,7 @@ impl Timeouts {
     /// one, only VCL can ask for a shorter wait: the parameters are for all other rules. For
     /// a connection they hold in any case.
     pub(super) fn begin(fetch: &mut Fetch<'_>, limit: Limit) -> Self {
-        let bo = fetch.raw_mut();
+        let bo = fetch.raw();
         let before = [bo.connect_timeout, bo.first_byte_timeout, bo.between_bytes_timeout];
         let left = match limit {
             Limit::Usual => return Self { began: f64::NAN, limit: None, before },
@@ -56,9 +56,10 @@ impl Timeouts {
                 left.as_secs_f64().clamp(0.001, FOR_EVER)
             }
         };
-        bo.connect_timeout = left.min(in_force(before[0], usual_timeouts().connect));
-        bo.first_byte_timeout = left.min(in_force(before[1], FOR_EVER));
-        bo.between_bytes_timeout = left.min(in_force(before[2], FOR_EVER));
+        let connect = left.min(in_force(before[0], usual_timeouts().connect));
+        let [first_byte, between_bytes] =
+            [before[1], before[2]].map(|before| left.min(in_force(before, FOR_EVER)));
+        set(fetch, [connect, first_byte, between_bytes]);
         Self { began: now(), limit: Some(left), before }
     }
 
@@ -86,8 +87,17 @@ impl Timeouts {
 
     /// The time-outs from before the attempt hold again.
     pub(super) fn end(self, fetch: &mut Fetch<'_>) {
-        let bo = fetch.raw_mut();
-        [bo.connect_timeout, bo.first_byte_timeout, bo.between_bytes_timeout] = self.before;
+        set(fetch, self.before);
+    }
+}
+
+fn set(fetch: &mut Fetch<'_>, [connect, first_byte, between_bytes]: [f64; 3]) {
+    let bo = fetch.bo();
+    // SAFETY: varnishd passed it, and only this thread works on it during the call.
+    unsafe {
+        (*bo).connect_timeout = connect;
+        (*bo).first_byte_timeout = first_byte;
+        (*bo).between_bytes_timeout = between_bytes;
     }
 }
 
@@ -132,11 +142,16 @@ impl Waits {
     }
 
     /// The response has the time that the request has left.
-    pub(super) fn shorten(&self, connection: &mut sys::http_conn) {
-        if let Some(until) = self.until {
-            let left = until.saturating_duration_since(Instant::now()).as_secs_f64().max(0.001);
-            connection.first_byte_timeout = connection.first_byte_timeout.min(left);
-            connection.between_bytes_timeout = connection.between_bytes_timeout.min(left);
+    ///
+    /// # Safety
+    /// `connection` is valid, and this thread's.
+    pub(super) unsafe fn shorten(&self, connection: *mut sys::http_conn) {
+        let Some(until) = self.until else { return };
+        let left = until.saturating_duration_since(Instant::now()).as_secs_f64().max(0.001);
+        // SAFETY: as promised by the caller.
+        unsafe {
+            (*connection).first_byte_timeout = (*connection).first_byte_timeout.min(left);
+            (*connection).between_bytes_timeout = (*connection).between_bytes_timeout.min(left);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::mem::ManuallyDrop;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 
@@ -64,17 +64,18 @@ impl Tunnel {
         // SAFETY: the fetch has a connection, whose descriptor is open, and what lies between
         // the two ends was received on it.
         unsafe {
-            let htc = fetch.raw_mut().htc.as_mut()?;
-            let socket = BorrowedFd::borrow_raw(*htc.rfd).try_clone_to_owned().ok()?;
+            let htc = NonNull::new(fetch.raw().htc)?.as_ptr();
+            let socket = BorrowedFd::borrow_raw(*(*htc).rfd).try_clone_to_owned().ok()?;
+            let (begin, end) = ((*htc).pipeline_b, (*htc).pipeline_e);
             let mut early = Vec::new();
-            if !htc.pipeline_b.is_null() {
-                let length = usize::try_from(htc.pipeline_e.offset_from(htc.pipeline_b));
-                early = slice::from_raw_parts(htc.pipeline_b.cast(), length.unwrap_or(0)).to_vec();
+            if !begin.is_null() {
+                let length = usize::try_from(end.offset_from(begin));
+                early = slice::from_raw_parts(begin.cast(), length.unwrap_or(0)).to_vec();
             }
-            htc.pipeline_b = ptr::null_mut();
-            htc.pipeline_e = ptr::null_mut();
-            htc.body_status = sys::BS_NONE.as_ptr();
-            htc.doclose = sys::SC_RESP_CLOSE.as_ptr();
+            (*htc).pipeline_b = ptr::null_mut();
+            (*htc).pipeline_e = ptr::null_mut();
+            (*htc).body_status = sys::BS_NONE.as_ptr();
+            (*htc).doclose = sys::SC_RESP_CLOSE.as_ptr();
             Some(Self { socket, early, native })
         }
     }

@@ -8,6 +8,7 @@
 //!
 //! A body that varnishd has cached does not come by here, but is small.
 
+use std::cell::Cell;
 use std::ffi::{c_void, CStr};
 use std::mem;
 use std::ptr::NonNull;
@@ -29,7 +30,7 @@ static LIMITED: Processor<Limited> = Processor::new(c"ghost_upload");
 struct Limited {
     bo: *mut sys::busyobj,
     waits: Waits,
-    timed_out: bool,
+    timed_out: Cell<bool>,
 }
 
 /// The body of the request of an attempt, if it comes from the client meanwhile.
@@ -60,7 +61,7 @@ impl Upload {
         let Some(pushed) = self.0 else { return false };
         // SAFETY: as for `begin`: the attempt is over, but not the fetch.
         unsafe {
-            let timed_out = pushed.step.as_ref().timed_out;
+            let timed_out = pushed.step.as_ref().timed_out.get();
             pushed.remove();
             timed_out
         }
@@ -73,18 +74,25 @@ unsafe fn push(request: NonNull<sys::req>, bo: *mut sys::busyobj, waits: Waits) 
     // SAFETY: as promised by the caller.
     unsafe {
         let req = request.as_ptr();
-        let ws = (*req).ws.as_mut_ptr();
+        let ws = workspace_of_request(req);
         let free = (*ws).e.offset_from((*ws).f);
         if (*(*req).req_body_status).avail != 1 || free < isize::try_from(BYTES).ok()? {
             return None;
         }
         let workspace = sys::WS_Snapshot(ws);
         let step = workspace::room_for::<Limited>(ws)?.cast::<Limited>();
-        step.write(Limited { bo, waits, timed_out: false });
+        step.write(Limited { bo, waits, timed_out: Cell::new(false) });
         LIMITED.push((*req).vfc, step)?;
         let entry = (*(*req).vfc).vfp.vtqh_first;
         Some(Pushed { request, step, entry, workspace })
     }
+}
+
+/// # Safety
+/// `request` is valid.
+unsafe fn workspace_of_request(request: *mut sys::req) -> *mut sys::ws {
+    // SAFETY: as promised by the caller; this makes no reference.
+    unsafe { (&raw mut (*request).ws).cast() }
 }
 
 impl Pushed {
@@ -97,18 +105,20 @@ impl Pushed {
         // body; before, the entry is the first of at least two.
         unsafe {
             let req = self.request.as_ptr();
-            let steps = &mut *(*req).vfc;
-            if steps.vfp.vtqh_first != self.entry {
+            let steps = (*req).vfc;
+            if (*steps).vfp.vtqh_first != self.entry {
                 return;
             }
             let next = (*self.entry).list.vtqe_next;
-            steps.vfp.vtqh_first = next;
-            steps.vfp_nxt = next;
-            match next.as_mut() {
-                Some(next) => next.list.vtqe_prev = &raw mut steps.vfp.vtqh_first,
-                None => steps.vfp.vtqh_last = &raw mut steps.vfp.vtqh_first,
+            (*steps).vfp.vtqh_first = next;
+            (*steps).vfp_nxt = next;
+            let first = &raw mut (*steps).vfp.vtqh_first;
+            if next.is_null() {
+                (*steps).vfp.vtqh_last = first;
+            } else {
+                (*next).list.vtqe_prev = first;
             }
-            sys::WS_Reset((*req).ws.as_mut_ptr(), self.workspace);
+            sys::WS_Reset(workspace_of_request(req), self.workspace);
         }
     }
 }
@@ -118,23 +128,23 @@ impl Step for Limited {
     const ERROR: &'static CStr = c"ghost: the request took too long";
 
     unsafe fn pull(
-        &mut self,
+        &self,
         steps: *mut sys::vfp_ctx,
         piece: *mut c_void,
-        length: &mut isize,
+        length: *mut isize,
     ) -> Option<sys::vfp_status> {
         // SAFETY: varnishd calls in an attempt of the fetch, whose connection is open, and
         // wants a byte at least.
         unsafe {
-            let connection = (*self.bo).htc.as_mut()?;
-            let endpoint = Socket(*connection.rfd);
+            let connection = NonNull::new((*self.bo).htc)?.as_ptr();
+            let endpoint = Socket(*(*connection).rfd);
             if self.is_in_time(endpoint) {
                 *length = (*length).min(endpoint.room());
                 let pulled = sys::VFP_Suck(steps, piece, length);
                 self.waits.shorten(connection);
                 return Some(pulled);
             }
-            self.timed_out = true;
+            self.timed_out.set(true);
             // A body that fails would have varnishd reset a stream of HTTP/2, as one that the
             // client may repeat. Instead the write of a byte fails, which goes nowhere.
             endpoint.shut_down();

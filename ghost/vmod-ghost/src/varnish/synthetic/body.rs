@@ -1,12 +1,13 @@
 //! The body of a synthetic response, and the connection that varnishd expects to read it
 //! from.
 
+use std::cell::Cell;
 use std::ffi::{c_void, CStr};
 use std::mem;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use crate::varnish::fetch::Fetch;
+use crate::varnish::fetch::{workspace_of, Fetch};
 use crate::varnish::http::OutOfWorkspace;
 use crate::varnish::processor::{Processor, Step};
 use crate::varnish::sys;
@@ -16,7 +17,7 @@ use crate::varnish::workspace;
 /// but not the `fini` of a processor.
 struct Body {
     bytes: Arc<[u8]>,
-    sent: usize,
+    sent: Cell<usize>,
 }
 
 static BODY: Processor<Body> = Processor::new(c"ghost_answer");
@@ -30,11 +31,11 @@ impl Connection {
         fetch: &mut Fetch<'_>,
         body: Option<Arc<[u8]>>,
     ) -> Result<(), OutOfWorkspace> {
-        let bo = fetch.raw_mut();
+        let bo = fetch.bo();
         // SAFETY: the workspace is this thread's; an all-zero http_conn is one without a
         // socket. A body lives until `close`, and the steps of a fetch close before.
         unsafe {
-            let room = workspace::room_for::<sys::http_conn>(bo.ws.as_mut_ptr());
+            let room = workspace::room_for::<sys::http_conn>(workspace_of(bo));
             let htc: NonNull<sys::http_conn> = room.ok_or(OutOfWorkspace)?.cast();
             htc.write(mem::zeroed());
             let htc = htc.as_ptr();
@@ -43,8 +44,8 @@ impl Connection {
             (*htc).body_status = sys::BS_NONE.as_ptr();
             if let Some(bytes) = body {
                 let length = bytes.len();
-                let body = NonNull::from(Box::leak(Box::new(Body { bytes, sent: 0 })));
-                if BODY.push(bo.vfc, body).is_none() {
+                let body = NonNull::from(Box::leak(Box::new(Body { bytes, sent: Cell::new(0) })));
+                if BODY.push((*bo).vfc, body).is_none() {
                     drop(Box::from_raw(body.as_ptr()));
                     return Err(OutOfWorkspace);
                 }
@@ -52,7 +53,7 @@ impl Connection {
                 (*htc).body_status = sys::BS_LENGTH.as_ptr();
                 (*htc).content_length = isize::try_from(length).unwrap_or(0);
             }
-            bo.htc = htc;
+            (*bo).htc = htc;
         }
         Ok(())
     }
@@ -65,10 +66,12 @@ impl Connection {
     pub(super) unsafe fn close(ctx: &sys::vrt_ctx) {
         // SAFETY: as promised by the caller.
         unsafe {
-            let htc = ctx.bo.as_ref().and_then(|bo| bo.htc.as_mut());
-            let Some(htc) = htc.filter(|htc| !htc.priv_.is_null()) else { return };
-            drop(Box::from_raw(htc.priv_.cast::<Body>()));
-            htc.priv_ = ptr::null_mut();
+            let htc = ctx.bo.as_ref().map_or(ptr::null_mut(), |bo| bo.htc);
+            if htc.is_null() || (*htc).priv_.is_null() {
+                return;
+            }
+            drop(Box::from_raw((*htc).priv_.cast::<Body>()));
+            (*htc).priv_ = ptr::null_mut();
         }
     }
 }
@@ -78,17 +81,20 @@ impl Step for Body {
     const ERROR: &'static CStr = c"ghost: no body";
 
     unsafe fn pull(
-        &mut self,
+        &self,
         _: *mut sys::vfp_ctx,
         to: *mut c_void,
-        length: &mut isize,
+        length: *mut isize,
     ) -> Option<sys::vfp_status> {
-        let rest = self.bytes.get(self.sent..)?;
-        let count = rest.len().min(usize::try_from(*length).ok()?);
+        let rest = self.bytes.get(self.sent.get()..)?;
         // SAFETY: varnishd gives room for `length` bytes.
-        unsafe { ptr::copy_nonoverlapping(rest.as_ptr(), to.cast(), count) };
-        self.sent += count;
-        *length = isize::try_from(count).ok()?;
+        let count = unsafe {
+            let count = rest.len().min(usize::try_from(*length).ok()?);
+            ptr::copy_nonoverlapping(rest.as_ptr(), to.cast(), count);
+            *length = isize::try_from(count).ok()?;
+            count
+        };
+        self.sent.set(self.sent.get() + count);
         Some(if count == rest.len() { sys::VFP_END } else { sys::VFP_OK })
     }
 }

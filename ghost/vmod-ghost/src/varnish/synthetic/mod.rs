@@ -72,9 +72,7 @@ unsafe extern "C" fn get_headers<K: Respond>(ctx: Ctx, director: sys::VCL_BACKEN
         let response = kind.respond(&fetch);
         // A response would replace the object that varnishd goes on serving in grace.
         if fetch.is_background() && response.status >= 500 {
-            let bo = fetch.raw_mut();
-            bo.err_code = response.status;
-            bo.err_reason = reason_of(response.status).as_ptr();
+            fetch.set_error(response.status, reason_of(response.status));
             return -1;
         }
         match put(&mut fetch, &response) {
