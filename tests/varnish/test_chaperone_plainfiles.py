@@ -129,7 +129,8 @@ async def test_health_ready_and_metrics_pages_reflect_serving_and_draining(chape
     await chaperone.start()
     served = await chaperone.until_ready()
     assert served["upToDate"]
-    assert served["configuration"] == json.loads((chaperone.directory / "ghost.json").read_text())["id"]
+    manifest = json.loads((chaperone.directory / "work" / "ghost" / "ghost.json").read_text())
+    assert served["configuration"] == manifest["id"]
     assert f"http-1=127.0.0.1:{chaperone.port}" in served["sockets"]
     health = await chaperone.get("/health")
     assert (health.status, health.body) == (200, b"ok\n")

@@ -143,13 +143,13 @@ def bare_haproxy(workdir, *, ours):
     (workdir / "tls/ca.pem").write_bytes(authority("friends").certificate)
     binds = [Bind(ports[0], (f"ipv4@127.0.0.1:{ports[0]}",))]
     binds += [Bind(ports[1], (f"ipv4@127.0.0.1:{ports[1]}",), Clients("ca.pem"))]
-    text = config(binds, Machine(100, 1), 1)
+    text = config(binds, Machine(100, 1), "admin.sock")
     if not ours:
         text = text.replace("  tune.ssl.cachesize 0\n", "").replace(" no-tls-tickets", "")
     (workdir / "tls/haproxy.cfg").write_text(text)
     process = subprocess.Popen(["haproxy", "-f", "tls/haproxy.cfg"], cwd=workdir, stderr=subprocess.DEVNULL)
     try:
-        until((workdir / "tls/admin-1.sock").exists, "HAProxy runs")
+        until((workdir / "tls/admin.sock").exists, "HAProxy runs")
         yield ports
     finally:
         process.kill()

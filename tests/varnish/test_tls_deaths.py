@@ -113,12 +113,12 @@ async def test_configuration_that_cannot_restart_is_replaced_by_the_desired_one(
     launch = haproxy.launch
     with socket.socket() as taken:
 
-        async def take_port_first(work_dir, admin):
+        async def take_port_first(*arguments):
             monkeypatch.setattr(haproxy, "launch", launch)
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             taken.bind(("127.0.0.1", taken_port))
             taken.listen()
-            return await launch(work_dir, admin)
+            return await launch(*arguments)
 
         async with https(origins, more_ports=[taken_port]) as (plane, port):
             alone = tls(port, (pair("tea"), ["tea"]))

@@ -14,6 +14,7 @@ from varnish_gateway.dataplane.desired import DesiredConfiguration
 from varnish_gateway.dataplane.events import Bus
 from varnish_gateway.dataplane.ghost.reload import GhostInstaller
 from varnish_gateway.dataplane.ghost.resolve import Resolver
+from varnish_gateway.dataplane.process import landlock
 from varnish_gateway.dataplane.process.workdir import prepare
 from varnish_gateway.dataplane.quarantine import Quarantine
 from varnish_gateway.dataplane.retry import FaultRetry
@@ -54,6 +55,7 @@ def collaborators(settings: Settings) -> Collaborators:
             work.set,
             rejected=Quarantine[Command](work.set, quarantine.COSTLY),
             proxy_user=account(),
+            unfenced=landlock.missing(),
         ),
         vcl=VclLoader(admin, layout.vcl_dir, Quarantine[str](work.set, quarantine.ROUTINE)),
         ghost=GhostInstaller(

@@ -89,7 +89,7 @@ class ServingState(Struct, frozen=True, kw_only=True, rename="camel"):
 
     ``tls`` is the hash of the tls.json whose certificates all serve.
     ``problems`` keep the newest configuration from serving; ``troubles`` are sources that can't be
-    watched now. ``away_since``: the API server has not answered since then.
+    watched now. ``warnings`` affect no traffic. ``away_since``: the API server has not answered since then.
     """
 
     ready: bool
@@ -102,4 +102,5 @@ class ServingState(Struct, frozen=True, kw_only=True, rename="camel"):
     up_to_date: bool
     problems: tuple[str, ...]
     troubles: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     away_since: datetime | None = None

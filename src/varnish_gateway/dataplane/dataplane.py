@@ -162,6 +162,7 @@ class DataPlane:
             tls=tls_hash(tls) if tls is not None else None,
             up_to_date=not problems and not self._waiting and not self.terminator.is_busy,
             problems=tuple(map(str, problems)),
+            warnings=self.supervisor.warnings,
         )
 
     @property

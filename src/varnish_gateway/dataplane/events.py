@@ -36,6 +36,17 @@ class VarnishdStarted(Event, frozen=True):
         return f"varnishd runs on {', '.join(self.sockets)}"
 
 
+class Unfenced(Event, frozen=True):
+    """varnishd starts without its fence."""
+
+    reason: str
+    level = logging.WARNING
+
+    @property
+    def sentence(self) -> str:
+        return f"user VCL can read private keys and the pod's token: {self.reason}"
+
+
 class VarnishdExited(Event, frozen=True):
     reason: str
     level = logging.ERROR

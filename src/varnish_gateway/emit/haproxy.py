@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
-from varnish_gateway.ir.reserved import TLS_SCHEME, proxy_socket, socket_name
+from varnish_gateway.ir.reserved import TLS_DIRECTORY, TLS_SCHEME, proxy_socket, socket_name
 
-DIRECTORY = "tls"
+DIRECTORY = TLS_DIRECTORY
 """Where the files lie, below HAProxy's working directory: all names are relative, so none needs quotes."""
 CONFIG = "haproxy.cfg"
 BUFFER_BYTES = 40960
@@ -117,22 +117,28 @@ def crt_list(in_order: Iterable[Slot]) -> str:
     return "".join(f"{list_line(slot)}\n" for slot in in_order)
 
 
-def admin_socket(number: int) -> str:
+def admin_socket(number: int, secret: str) -> str:
     """Return the admin socket of a worker.
 
     Each configuration has its own: workers of before and after a reload share a socket of the same
-    name for a moment, and the first to accept would get the commands.
+    name for a moment, and the first to accept would get the commands. The name is a secret: a backend of
+    user VCL can have the path of any Unix socket, and Landlock doesn't keep varnishd from connecting.
     """
-    return f"admin-{number}.sock"
+    return f"admin-{number}-{secret}.sock"
 
 
-def config(binds: Iterable[Bind], machine: Machine, number: int, drain_seconds: float = 0) -> str:
-    """Return haproxy.cfg, one of a series: ``number`` names its admin socket."""
+def master_socket(secret: str) -> str:
+    """Return the socket of HAProxy's master process."""
+    return f"master-{secret}.sock"
+
+
+def config(binds: Iterable[Bind], machine: Machine, admin: str, drain_seconds: float = 0) -> str:
+    """Return haproxy.cfg, one of a series: each has its own admin socket."""
     finish_seconds = max(FINISH_SECONDS, math.ceil(drain_seconds))
     account = f"  user {machine.account}\n  group {machine.account}\n" if machine.account else ""
     head = f"""\
 global
-  stats socket unix@{DIRECTORY}/{admin_socket(number)} mode 600 level admin
+  stats socket unix@{DIRECTORY}/{admin} mode 600 level admin
   stats timeout 1m
 {account}  maxconn {machine.connections}
   nbthread {machine.threads}

@@ -16,6 +16,8 @@ RESERVED_PORTS = frozenset({RELOAD_PORT, ADMIN_PORT, HEALTH_PORT, DASHBOARD_PORT
 RELOAD_SOCKET = "ghost-reload"
 TLS_SCHEME = "https"
 
+TLS_DIRECTORY = "tls"
+"""The TLS terminator's files with private keys, below the work directory."""
 OWN_ARGUMENTS = ("-M", "-S", "-F", "-f", "-n")
 """Arguments of varnishd that the data plane sets itself. Users can't set them."""
 

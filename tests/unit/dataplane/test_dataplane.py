@@ -54,7 +54,9 @@ def data_plane(tmp_path, steps):
         work=asyncio.Event(),
         desired=DesiredConfiguration(listen, ()),
         admin=None,
-        supervisor=SimpleNamespace(child_running=True, running=True, addresses=addresses, reload_port=1969),
+        supervisor=SimpleNamespace(
+            child_running=True, running=True, addresses=addresses, reload_port=1969, warnings=()
+        ),
         vcl=SimpleNamespace(active="vgw-1", last_good="vcl 4.1;"),
         ghost=SimpleNamespace(last_good=None),
         resolver=None,

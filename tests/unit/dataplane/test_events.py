@@ -24,6 +24,7 @@ def test_the_log_has_a_sentence_and_the_fields(caplog):
 def test_every_event_has_a_sentence():
     examples = [
         events.VarnishdStarted(pid=1, sockets=("a",)),
+        events.Unfenced(reason="r"),
         events.VarnishdExited(reason="r"),
         events.Fault(reason="r", retry_seconds=1),
         events.Restarting(reason="r"),

@@ -51,6 +51,7 @@ class FakeVarnish:
         self.reloads: list[str] = []
         self.starts_by_itself = False
         self.loads = self.launches = self.port = 0
+        self.warnings = ()
         self.child_running = False
         self.addresses: tuple[ListenAddress, ...] = ()
         self.loaded = asyncio.Event()

@@ -1,7 +1,7 @@
 import pytest
 
 from varnish_gateway.dataplane.tls.admin import MOST_PAYLOAD
-from varnish_gateway.emit.haproxy import Bind, Clients, Machine, config, crt_list, list_line, slots
+from varnish_gateway.emit.haproxy import Bind, Clients, Machine, admin_socket, config, crt_list, list_line, slots
 from varnish_gateway.ir import wire
 
 ONE = wire.Certificate(file="1.pem", names=("www.example.com", "*.example.com"))
@@ -52,15 +52,21 @@ def test_a_name_that_is_too_long_for_any_line_is_alone():
 
 
 def test_each_port_has_its_frontend_and_its_varnishd_socket():
-    text = config([Bind(443, ("ipv4@*:443", "ipv6@[::]:443")), Bind(8443, ("ipv4@127.0.0.1:8443",))], MACHINE, 7)
+    text = config(
+        [Bind(443, ("ipv4@*:443", "ipv6@[::]:443")), Bind(8443, ("ipv4@127.0.0.1:8443",))],
+        MACHINE,
+        admin_socket(7, "secret"),
+    )
     assert "frontend https-443\n  bind ipv4@*:443,ipv6@[::]:443 v6only ssl crt-list tls/443.list alpn h2" in text
     assert "server varnishd unix@https-8443.sock send-proxy-v2 proxy-v2-options ssl,cert-cn,ssl-cipher" in text
-    assert "stats socket unix@tls/admin-7.sock mode 600 level admin" in text
+    assert "stats socket unix@tls/admin-7-secret.sock mode 600 level admin" in text
     assert "verify" not in text
 
 
 def test_validation_has_no_tickets_and_its_fallback_lets_everybody_in():
-    text = config([Bind(443, ("a:443",), Clients("c.pem")), Bind(444, ("a:444",), Clients("c.pem", True))], MACHINE, 1)
+    text = config(
+        [Bind(443, ("a:443",), Clients("c.pem")), Bind(444, ("a:444",), Clients("c.pem", True))], MACHINE, "a"
+    )
     strict, insecure = (line for line in text.splitlines() if line.startswith("  bind "))
     assert strict.endswith(" no-tls-tickets verify required ca-file tls/c.pem")
     assert " no-tls-tickets verify optional ca-ignore-err all crt-ignore-err all ca-file tls/c.pem" in insecure
@@ -68,11 +74,11 @@ def test_validation_has_no_tickets_and_its_fallback_lets_everybody_in():
 
 @pytest.mark.parametrize(("drain_seconds", "finish"), [(5, "600s"), (900.5, "901s")])
 def test_former_workers_are_few_and_have_time_and_never_less_than_a_drain(drain_seconds, finish):
-    text = config([], MACHINE, 1, drain_seconds)
+    text = config([], MACHINE, "a", drain_seconds)
     assert f"  hard-stop-after {finish}\n" in text
     assert "  mworker-max-reloads 8\n" in text
 
 
 def test_only_root_gives_the_worker_to_another_user():
-    assert "user" not in config([], MACHINE, 1)
-    assert "  user haproxy\n  group haproxy\n" in config([], Machine(1000, 2, "haproxy"), 1)
+    assert "user" not in config([], MACHINE, "a")
+    assert "  user haproxy\n  group haproxy\n" in config([], Machine(1000, 2, "haproxy"), "a")

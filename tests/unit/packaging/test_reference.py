@@ -75,7 +75,13 @@ def variables(*modules: str) -> set[str]:
         ("Operator", ("operator/settings.py", "kube/connection.py", "runtime/environment.py")),
         (
             "Chaperone",
-            ("dataplane/settings.py", "dataplane/process/workdir.py", "kube/connection.py", "runtime/environment.py"),
+            (
+                "dataplane/settings.py",
+                "dataplane/process/workdir.py",
+                "dataplane/varnish/fence.py",
+                "kube/connection.py",
+                "runtime/environment.py",
+            ),
         ),
     ],
 )

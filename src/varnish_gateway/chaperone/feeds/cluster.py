@@ -30,6 +30,7 @@ from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.pending import PendingChanges
+from varnish_gateway.dataplane.process.workdir import LAST_GOOD_DIRECTORY
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.emit.names import FRESH, GENERATION, INDEX, MAIN_VCL, ROUTING, shard_map
 from varnish_gateway.emit.routing import content_hash
@@ -72,7 +73,7 @@ class ClusterFeed:
         self._namespace, self._name = settings.namespace, settings.configmap_name
         self._client = client
         self._data_plane = data_plane
-        self._last = LastGood(settings.work_dir / "last", f"{self._namespace}/{self._name}")
+        self._last = LastGood(settings.work_dir / LAST_GOOD_DIRECTORY, f"{self._namespace}/{self._name}")
         data_plane.on_in_force(self._last.save)
         self._shards = ShardCache()
         self._pending = PendingChanges()

@@ -14,7 +14,7 @@ from varnish_gateway import errors
 from varnish_gateway.ir.reserved import RELOAD_PORT, RELOAD_SOCKET, TLS_SCHEME, proxy_socket, socket_name
 
 TLS_PREFIX = socket_name(TLS_SCHEME, "")
-LONGEST_DIRECTORY = 107 - len("/tls/admin-99999.sock")
+LONGEST_DIRECTORY = 107 - len("/tls/admin-99999-0123456789.sock")
 """A Unix socket's path has at most 107 bytes; the TLS terminator's admin socket has the longest one."""
 _TLS_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):[0-9]{1,5}")
 

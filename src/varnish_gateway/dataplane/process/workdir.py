@@ -15,11 +15,15 @@ from msgspec import Struct
 
 from varnish_gateway import errors
 from varnish_gateway.dataplane.settings import Settings
+from varnish_gateway.ir.pod import TOKEN
+from varnish_gateway.ir.reserved import TLS_DIRECTORY
 
 VMOD_FILE = "libvmod_ghost.so"
+LAST_GOOD_DIRECTORY = "last"
 READABLE_FILE = 0o644
 PRIVATE_FILE = 0o600
 ENTERABLE_DIRECTORY = 0o755
+SHARED_DIRECTORY = 0o1777
 
 
 class Layout(Struct, frozen=True, kw_only=True):
@@ -31,6 +35,18 @@ class Layout(Struct, frozen=True, kw_only=True):
     varnish_dir: Path
     ghost_config_path: Path
     cdn_id: str  # what ghost adds to CDN-Loop
+    tls_cert_dir: Path | None = None
+
+    @property
+    def temporary_dir(self) -> Path:
+        """Where the VCL compiler puts its temporary files."""
+        return self.work_dir / "tmp"
+
+    @property
+    def private_dirs(self) -> tuple[Path, ...]:
+        """Directories with private keys, and that of the pod's token."""
+        ours = (self.work_dir / TLS_DIRECTORY, self.work_dir / LAST_GOOD_DIRECTORY, Path(TOKEN.path))
+        return ours if self.tls_cert_dir is None else (*ours, self.tls_cert_dir)
 
 
 def find_vmod() -> Path | None:
@@ -56,12 +72,16 @@ def prepare(settings: Settings) -> Layout:
         vmod_dir=work_dir / "vmods",
         vcl_dir=work_dir / "vcl",
         varnish_dir=(settings.varnish_dir or work_dir / "varnishd").absolute(),
-        ghost_config_path=(settings.ghost_config_path or work_dir / "ghost" / "ghost.json").absolute(),
+        ghost_config_path=_ghost_config_path(settings, work_dir),
+        tls_cert_dir=settings.tls_cert_dir and settings.tls_cert_dir.absolute(),
         cdn_id=settings.cdn_id,
     )
     for directory in (work_dir, layout.vmod_dir, layout.vcl_dir, layout.ghost_config_path.parent):
         make_directory(directory)
     layout.varnish_dir.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(layout.temporary_dir, ignore_errors=True)
+    layout.temporary_dir.mkdir()
+    layout.temporary_dir.chmod(SHARED_DIRECTORY)  # the VCL compiler may have a user of its own
     check_enterable(work_dir, "WORK_DIR")
     check_enterable(layout.ghost_config_path.parent, "GHOST_CONFIG_PATH")
     for stale in layout.vcl_dir.glob("*.vcl"):
@@ -70,6 +90,12 @@ def prepare(settings: Settings) -> Layout:
     if (vmod := find_vmod()) is not None:
         _copy_vmod(vmod, layout.vmod_dir / VMOD_FILE)
     return layout
+
+
+def _ghost_config_path(settings: Settings, work_dir: Path) -> Path:
+    """Return where ghost reads. varnishd may read the whole directory, so there is no other one of ours below."""
+    path = (settings.ghost_config_path or work_dir / "ghost.json").absolute()
+    return work_dir / "ghost" / path.name if work_dir.is_relative_to(path.parent) else path
 
 
 def check_enterable(directory: Path, variable: str) -> None:

@@ -17,7 +17,7 @@ from varnish_gateway import errors
 from varnish_gateway.dataplane.process.child import LINE_LIMIT, Child, killed, lifeline_to, stop_leftover
 from varnish_gateway.dataplane.process.lifeline import Lifeline
 from varnish_gateway.dataplane.tls.admin import AdminSocket
-from varnish_gateway.dataplane.tls.store import MASTER_SOCKET, PID_FILE
+from varnish_gateway.dataplane.tls.store import PID_FILE
 from varnish_gateway.emit.haproxy import CONFIG, DIRECTORY
 
 PROGRAM = "haproxy"
@@ -78,12 +78,12 @@ class Haproxy(Child):
         log.log(level, "%s", text, extra={"component": "haproxy", "pid": self.pid})
 
 
-async def launch(work_dir: Path, admin: AdminSocket) -> Haproxy:
+async def launch(work_dir: Path, admin: AdminSocket, master: str) -> Haproxy:
     """Start HAProxy and return when it serves; raise ChildExited if it does not."""
     await stop_leftover("HAProxy", work_dir / DIRECTORY / PID_FILE, str(work_dir / DIRECTORY / CONFIG))
-    arguments = ["-W", "-S", f"unix@{DIRECTORY}/{MASTER_SOCKET},mode,600", "-p", str(work_dir / DIRECTORY / PID_FILE)]
+    arguments = ["-W", "-S", f"unix@{DIRECTORY}/{master},mode,600", "-p", str(work_dir / DIRECTORY / PID_FILE)]
     process = await _start(work_dir, *arguments, stdout=PIPE, stderr=STDOUT)
-    haproxy = Haproxy(process, await lifeline_to(process), AdminSocket(work_dir / DIRECTORY / MASTER_SOCKET))
+    haproxy = Haproxy(process, await lifeline_to(process), AdminSocket(work_dir / DIRECTORY / master))
     try:
         await haproxy.serves(admin)
     except BaseException:

@@ -9,6 +9,7 @@ The files on disk are always those that HAProxy should start with.
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -24,7 +25,19 @@ from varnish_gateway.dataplane.tls.haproxy import Haproxy
 from varnish_gateway.dataplane.tls.machine import machine
 from varnish_gateway.dataplane.tls.plan import PlanSteps, TlsPlan, steps
 from varnish_gateway.dataplane.tls.store import HaproxyFiles, remove_leftover_keys
-from varnish_gateway.emit.haproxy import CONFIG, DIRECTORY, admin_socket, config, crt_list, list_file, list_line
+from varnish_gateway.emit.haproxy import (
+    CONFIG,
+    DIRECTORY,
+    admin_socket,
+    config,
+    crt_list,
+    list_file,
+    list_line,
+    master_socket,
+)
+
+SECRET_BYTES = 5
+"""Of the names of HAProxy's sockets; at 10,000 guesses a second it takes years to find one."""
 
 
 class HaproxyService:
@@ -41,7 +54,7 @@ class HaproxyService:
         self._haproxy: Haproxy | None = None
         self._watch: asyncio.Task[None] | None = None
         self._died_at: float | None = None
-        self._number = 0
+        self._number, self._secret = 0, secrets.token_hex(SECRET_BYTES)
         self.admin = self._admin_socket()
         self._sockets: tuple[Socket, ...] = ()
         self.plan = TlsPlan()
@@ -122,7 +135,7 @@ class HaproxyService:
             await asyncio.wait({self._watch})  # it publishes the death first
         admin = self._write(plan)
         await self._check_new(plan)
-        self._haproxy = await haproxy.launch(self._work_dir, admin)
+        self._haproxy = await haproxy.launch(self._work_dir, admin, master_socket(self._secret))
         self._switch_admin(admin)
         self._watch = asyncio.create_task(self._watch_master(self._haproxy))
         self._bus.publish(events.HaproxyStarted(pid=self._haproxy.pid, ports=tuple(sorted(plan.ports))))
@@ -192,16 +205,16 @@ class HaproxyService:
         """Write everything that HAProxy reads; return the admin socket of a worker that has read it."""
         self._number += 1
         lists = {list_file(port): crt_list(slots).encode() for port, slots in plan.lists.items()}
-        text = config(plan.binds, self._machine, self._number, self._drain_seconds)
+        text = config(plan.binds, self._machine, self._admin_socket().path.name, self._drain_seconds)
         self._files.write({**plan.files, **lists, CONFIG: text.encode()})
         return self._admin_socket()
 
     def _admin_socket(self) -> AdminSocket:
-        return AdminSocket(self._work_dir / DIRECTORY / admin_socket(self._number))
+        return AdminSocket(self._work_dir / DIRECTORY / admin_socket(self._number, self._secret))
 
     def _switch_admin(self, admin: AdminSocket) -> None:
         self.admin = admin
-        self._files.remove_sockets(admin.path.name)
+        self._files.remove_sockets((admin.path.name, master_socket(self._secret)))
 
     async def _watch_master(self, master: Haproxy) -> None:
         began = time.monotonic()

@@ -5,7 +5,7 @@ Out:  a directory with these files and no others; only files that differ are wri
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from varnish_gateway.dataplane.process.workdir import write_private
@@ -15,7 +15,6 @@ from varnish_gateway.emit.routing import content_hash
 
 PID_FILE = "haproxy.pid"
 """Lets a later process find a HAProxy that was left behind."""
-MASTER_SOCKET = "master.sock"
 OWNER_ONLY = 0o700
 
 
@@ -45,10 +44,10 @@ class HaproxyFiles:
         remove_keys(self.directory)
         self._written.clear()
 
-    def remove_sockets(self, but: str) -> None:
+    def remove_sockets(self, but: Collection[str]) -> None:
         """Remove the admin sockets of former configurations."""
         for path in self.directory.glob("*.sock"):
-            if path.name not in (but, MASTER_SOCKET):
+            if path.name not in but:
                 path.unlink(missing_ok=True)
 
     def check(self, content: bytes) -> None:

@@ -10,11 +10,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from varnish_gateway import errors
 from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.ghost.loopback import get
+from varnish_gateway.dataplane.process import landlock
 from varnish_gateway.dataplane.process.ports import first_taken, in_use
 from varnish_gateway.dataplane.process.sockets import Socket, Sockets
 from varnish_gateway.dataplane.process.workdir import Layout
@@ -23,6 +25,7 @@ from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish.cli import Admin, CliError
 from varnish_gateway.dataplane.varnish.cli.answers import ListenAddress
 from varnish_gateway.dataplane.varnish.cli.commands import ChildState
+from varnish_gateway.dataplane.varnish.fence import fence_of
 from varnish_gateway.dataplane.varnish.parameters import installed_parameters, report_http2
 from varnish_gateway.dataplane.varnish.varnishd import Command, Varnishd, arguments, launch, rejection
 from varnish_gateway.ir.reserved import RELOAD_SOCKET
@@ -48,7 +51,8 @@ class Supervisor:
     """``wake`` is called when the data plane has to do a pass.
 
     ``rejected`` holds sockets and arguments that varnishd does not start with. ``proxy_user`` is the user
-    that connects to varnishd's Unix sockets, None for our own.
+    that connects to varnishd's Unix sockets, None for our own. ``unfenced`` says why varnishd can't be kept
+    from private keys; None: it runs inside its fence.
     """
 
     def __init__(  # noqa: PLR0913 - each is a collaborator that tests replace
@@ -61,6 +65,7 @@ class Supervisor:
         *,
         rejected: Quarantine[Command],
         proxy_user: str | None = None,
+        unfenced: str | None = None,
     ) -> None:
         self._settings = settings
         self._layout = layout
@@ -69,6 +74,7 @@ class Supervisor:
         self._wake = wake
         self._proxy_user = proxy_user
         self._parameters: tuple[str, ...] | None = None  # until the first start
+        self._unfenced = None if unfenced is None else events.Unfenced(reason=unfenced)
         self._varnishd: Varnishd | None = None
         self._ending: Varnishd | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -99,6 +105,11 @@ class Supervisor:
             if address.name == RELOAD_SOCKET:
                 return address.port
         raise ConnectionError("varnishd's worker does not listen for reloads yet")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What doesn't keep varnishd from serving, but should be known."""
+        return () if self._unfenced is None else (self._unfenced.sentence,)
 
     @property
     def pid(self) -> int | None:
@@ -273,6 +284,7 @@ class Supervisor:
             self._parameters = await installed_parameters()
             report_http2(self._parameters)
         argv = arguments(self._settings, self._layout, command, self._admin.port, self._parameters)
+        argv = self._fenced(argv, command)
         self._varnishd = await launch(argv, command.sockets, self._layout, self._admin, self._on_child_gone)
         self._watch = asyncio.create_task(self._watch_manager(self._varnishd))
         self._command = command
@@ -284,6 +296,15 @@ class Supervisor:
             raise
         names = tuple(socket.argument for socket in command.sockets)
         self._bus.publish(events.VarnishdStarted(pid=self._varnishd.pid, sockets=names))
+
+    def _fenced(self, argv: list[str], command: Command) -> list[str]:
+        """Return the command line that starts varnishd inside its fence, where this machine has one."""
+        if self._unfenced is not None:
+            self._bus.publish(self._unfenced)
+            return argv
+        self._layout.varnish_dir.mkdir(exist_ok=True)  # inside the fence varnishd can't
+        sockets = (Path(socket.address) for socket in command.sockets if socket.is_unix)
+        return landlock.command(fence_of(self._layout, self._settings.vcl_dirs, sockets, argv), argv)
 
     async def _set_paths(self) -> None:
         """Put our directories before varnishd's own, whose names only varnishd knows."""

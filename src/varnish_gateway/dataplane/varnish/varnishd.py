@@ -130,7 +130,12 @@ async def launch(
     if (taken := first_in_use(sockets)) is not None:
         raise taken
     admin.forget()
-    env = {**os.environ, "GHOST_CONFIG_PATH": str(layout.ghost_config_path), "GHOST_CDN_ID": layout.cdn_id}
+    env = {
+        **os.environ,
+        "GHOST_CONFIG_PATH": str(layout.ghost_config_path),
+        "GHOST_CDN_ID": layout.cdn_id,
+        "TMPDIR": str(layout.temporary_dir),
+    }
     try:
         process = await asyncio.create_subprocess_exec(
             *argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, env=env, limit=LINE_LIMIT, start_new_session=True

@@ -66,6 +66,7 @@ def _environment(shape: GatewayShape, installation: Installation) -> list[Manife
         "NAMESPACE": shape.namespace,
         SECRET_VARIABLE: names.secret(shape.name),
         "VARNISHD_EXTRA_ARGS": ";".join(shape.parameters.varnishd_extra_args),
+        "VARNISHD_READABLE": ":".join(mount["mountPath"] for mount in shape.parameters.extra_volume_mounts),
         "VARNISH_DIR": pod.VARNISH_DIR,
         "VARNISH_LISTEN": varnish_listen(shape.listeners),
         "WORK_DIR": pod.WORK.path,
