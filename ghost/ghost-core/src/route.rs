@@ -68,6 +68,8 @@ pub struct Rule {
     pub created: i64,
     /// Alternatives: the rule matches a request that meets one of them.
     pub matches: Box<[Match]>,
+    /// Whether the matches are only what is left of those that the user wrote.
+    pub approximate: bool,
     /// What it changes in the request and the response.
     pub filters: Filters,
     /// What it does with the request.
@@ -143,6 +145,7 @@ impl Route {
                     index,
                     created: source.created,
                     matches,
+                    approximate: rule.approximate,
                     filters: Filters::new(rule.filters.as_ref()),
                     action: Action::new(rule),
                     timeouts: Timeouts::new(rule.timeouts.as_ref()),

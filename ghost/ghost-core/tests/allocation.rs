@@ -46,7 +46,8 @@ fn router() -> Router<u32> {
          "rules": [{"matches": [
             {"path": {"type": "exact", "value": "/a/b"}, "query": [{"name": "q", "value": "1"}]},
             {"path": {"type": "prefix", "value": "/a"}, "headers": [{"name": "x", "value": "1"}], "method": "GET"},
-            {"path": {"type": "regex", "value": "/r/[0-9]+"}}]}]}]}"#;
+            {"path": {"type": "regex", "value": "/r/[0-9]+"}},
+            {"path": {"type": "regex", "value": "/[0-9]+"}}]}]}]}"#;
     let routing: wire::Routing = wire::decode(json.as_bytes()).unwrap();
     let mut router = Router::new();
     router.set_listeners(&routing.listeners);

@@ -157,7 +157,11 @@ class Backend(Wire, frozen=True):
 
 
 class Rule(Wire, frozen=True):
-    """One rule of a route: a redirect, or a plain status, or a choice of backends."""
+    """One rule of a route: a redirect, or a plain status, or a choice of backends.
+
+    The matches of an ``approximate`` rule are what is left of those that the user wrote, because a part of
+    them is invalid. A regex in such a path ranks below every other path.
+    """
 
     name: str | None = None
     matches: tuple[Match, ...] = (Match(),)
@@ -168,6 +172,7 @@ class Rule(Wire, frozen=True):
     timeouts: Timeouts | None = None
     retry: Retry | None = None
     cors: Cors | None = None
+    approximate: bool = False
 
 
 class Attachment(Wire, frozen=True):

@@ -40,7 +40,6 @@
 //! ```
 
 use std::fmt;
-use std::mem::discriminant;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -188,10 +187,6 @@ fn unmet<'a>(matched: &'a Match, request: &impl Request) -> Option<Unmet<'a>> {
 fn deciding<T>(winner: &Considered<'_, T>, other: &Considered<'_, T>) -> Criterion {
     if winner.hostname != other.hostname {
         return Criterion::Hostname;
-    }
-    let [one, two] = [winner, other].map(|it| discriminant(&it.matched().path));
-    if one != two {
-        return Criterion::PathType;
     }
     let [one, two] = [winner, other].map(|it| Precedence::new(it.rule, it.match_index));
     one.deciding(&two)

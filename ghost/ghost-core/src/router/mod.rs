@@ -223,8 +223,8 @@ impl<T: Clone> Router<T> {
     /// The cost grows with the labels of the host, the segments of the path (up to a fixed
     /// depth) and the candidates of the nodes that it passes, not with the number of routes.
     /// It does not allocate, save for what is rare: a repeated header, an encoded query
-    /// parameter or a query of more than 256 bytes that a match reads, regular expressions at
-    /// several nodes of one path, and the first use of a regular expression in a thread.
+    /// parameter or a query of more than 256 bytes that a match reads, and the first use of a
+    /// regular expression in a thread.
     pub fn find(&self, request: &impl Request) -> Option<Found<'_, T>> {
         if request.method() == b"OPTIONS" {
             return self.find_for_options(request);

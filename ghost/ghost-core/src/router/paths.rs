@@ -5,12 +5,13 @@
 //! lookup visits only nodes that exist, so the longest URL costs no more than the deepest
 //! route.
 
+use std::array::from_fn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::candidates::{Candidate, Candidates};
 use super::map::Map;
-use super::precedence::Precedence;
+use super::precedence::{PathRank, Precedence};
 use crate::matches::PathPattern;
 use crate::route::Rule;
 
@@ -24,6 +25,8 @@ pub(super) struct PathTree<T> {
     exact: Candidates<T>,
     prefix: Candidates<T>,
     regex: Candidates<T>,
+    /// Regular expressions of rules whose matches are approximate.
+    approximate: Candidates<T>,
 }
 
 impl<T> Default for PathTree<T> {
@@ -33,6 +36,7 @@ impl<T> Default for PathTree<T> {
             exact: Candidates::default(),
             prefix: Candidates::default(),
             regex: Candidates::default(),
+            approximate: Candidates::default(),
         }
     }
 }
@@ -43,13 +47,15 @@ impl<T> PathTree<T> {
             && self.exact.is_empty()
             && self.prefix.is_empty()
             && self.regex.is_empty()
+            && self.approximate.is_empty()
     }
 
-    fn list_for(&mut self, path: &PathPattern) -> &mut Candidates<T> {
-        match path {
-            PathPattern::Exact(_) => &mut self.exact,
-            PathPattern::Prefix(_) => &mut self.prefix,
-            PathPattern::Regex(_) => &mut self.regex,
+    fn list_for(&mut self, rule: &Rule, match_index: usize) -> &mut Candidates<T> {
+        match PathRank::new(rule, match_index) {
+            PathRank::Exact => &mut self.exact,
+            PathRank::Regex => &mut self.regex,
+            PathRank::Prefix => &mut self.prefix,
+            PathRank::Approximate => &mut self.approximate,
         }
     }
 
@@ -78,15 +84,15 @@ impl<T> PathTree<T> {
 
 impl<T: Clone> PathTree<T> {
     pub(super) fn insert(&mut self, candidate: Candidate<T>) {
-        let rule = Arc::clone(&candidate.rule);
-        let path = &rule.matches[candidate.match_index].path;
-        self.insert_below(&mut home(path), |node| node.list_for(path).insert(candidate));
+        let (rule, match_index) = (Arc::clone(&candidate.rule), candidate.match_index);
+        self.insert_below(&mut home(&rule.matches[match_index].path), |node| {
+            node.list_for(&rule, match_index).insert(candidate);
+        });
     }
 
     pub(super) fn remove(&mut self, rule: &Rule, match_index: usize) {
-        let path = &rule.matches[match_index].path;
-        self.remove_below(&mut home(path), |node| {
-            node.list_for(path).remove(&Precedence::new(rule, match_index));
+        self.remove_below(&mut home(&rule.matches[match_index].path), |node| {
+            node.list_for(rule, match_index).remove(&Precedence::new(rule, match_index));
         });
     }
 
@@ -119,30 +125,38 @@ impl<T: Clone> PathTree<T> {
     }
 }
 
-/// Visit prefixes from the deepest node up, then the regular expressions of all nodes.
+/// Visit the regular expressions of all nodes, then prefixes from the deepest node up, then
+/// what is left of invalid regular expressions.
 fn walk_up<'a, T, B>(
     trail: &[&'a PathTree<T>],
     visit: &mut impl FnMut(&'a Candidate<T>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
+    walk_merged(trail, |node| &node.regex, visit)?;
     for node in trail.iter().rev() {
         node.prefix.iter().try_for_each(&mut *visit)?;
     }
-    let mut with_regex = trail.iter().filter(|node| !node.regex.is_empty());
-    match (with_regex.next(), with_regex.next()) {
-        (None, _) => ControlFlow::Continue(()),
-        (Some(node), None) => node.regex.iter().try_for_each(visit),
-        _ => walk_merged(trail, visit),
-    }
+    walk_merged(trail, |node| &node.approximate, visit)
 }
 
+/// Visit one list of each node, all together in the order of precedence: how deep a regular
+/// expression is stored says nothing about its rank.
 fn walk_merged<'a, T, B>(
     trail: &[&'a PathTree<T>],
+    list: impl Fn(&'a PathTree<T>) -> &'a Candidates<T>,
     visit: &mut impl FnMut(&'a Candidate<T>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
-    let mut lists: Vec<_> = trail.iter().map(|node| node.regex.iter().peekable()).collect();
+    let mut filled = trail.iter().map(|node| list(node)).filter(|list| !list.is_empty());
+    match (filled.next(), filled.next()) {
+        (None, _) => return ControlFlow::Continue(()),
+        (Some(only), None) => return only.iter().try_for_each(visit),
+        _ => (),
+    }
+    let mut lists: [_; MAX_DEPTH + 1] =
+        from_fn(|depth| trail.get(depth).map(|node| list(node).iter().peekable()));
     loop {
         let first = lists
             .iter_mut()
+            .flatten()
             .filter_map(|list| Some((list.peek()?.precedence(), list)))
             .min_by(|(one, _), (other, _)| one.cmp(other));
         let Some(candidate) = first.and_then(|(_, list)| list.next()) else {

@@ -35,22 +35,36 @@
 //! The hostname ranks above the path. Where no rule of the most specific hostname matches,
 //! the rules of the next one are tried.
 //!
-//! ## 2. Path: exact, then the longest prefix, then regular expressions
+//! ## 2. Path: exact, then the longest regular expression, then the longest prefix
 //!
 //! ```
 #![doc = include_str!("precedence_example.in")]
 //! let exact = r#"[{"matches": [{"path": {"type": "exact", "value": "/tea"}}]}]"#;
 //! let prefix = r#"[{"matches": [{"path": {"type": "prefix", "value": "/tea"}}]}]"#;
 //! let root = r#"[{"matches": [{"path": {"type": "prefix", "value": "/"}}]}]"#;
-//! let regex = r#"[{"matches": [{"path": {"type": "regex", "value": "/tea"}}]}]"#;
+//! let regex = r#"[{"matches": [{"path": {"type": "regex", "value": "/.*"}}]}]"#;
+//! let longer = r#"[{"matches": [{"path": {"type": "regex", "value": "/t.*"}}]}]"#;
 //!
 //! assert_eq!(winner(&[("a", "*", 0, prefix), ("b", "*", 0, exact)]), "shop/b/0");
 //! assert_eq!(winner(&[("a", "*", 0, root), ("b", "*", 0, prefix)]), "shop/b/0");
-//! assert_eq!(winner(&[("a", "*", 0, regex), ("b", "*", 0, root)]), "shop/b/0");
+//! assert_eq!(winner(&[("a", "*", 0, prefix), ("b", "*", 0, regex)]), "shop/b/0");
+//! assert_eq!(winner(&[("a", "*", 0, longer), ("b", "*", 0, exact)]), "shop/b/0");
+//! assert_eq!(winner(&[("a", "*", 0, regex), ("b", "*", 0, longer)]), "shop/b/0");
 //! ```
 //!
-//! Any prefix beats any regular expression, even the prefix `/`. Two regular expressions
-//! are equal here, whatever their length; the rules below decide between them.
+//! Any regular expression beats any prefix. The length of a regular expression is that of its
+//! text in bytes.
+//!
+//! The matches of an *approximate* rule are what is left of matches that are invalid. A
+//! regular expression of such a rule ranks below every other path, so that it takes no
+//! request from another rule.
+//!
+//! ```
+#![doc = include_str!("precedence_example.in")]
+//! let left = r#"[{"approximate": true, "matches": [{"path": {"type": "regex", "value": "/.*"}}]}]"#;
+//!
+//! assert_eq!(winner(&[("a", "*", 0, left), ("b", "*", 0, "[{}]")]), "shop/b/0");
+//! ```
 //!
 //! ## 3. Method: a match with a method before one without
 //!
@@ -95,7 +109,14 @@
 //! assert_eq!(winner(&[("b", "*", 0, "[{}]"), ("a", "*", 0, "[{}]")]), "shop/a/0");
 //! ```
 //!
-//! ## 8. Position: the first rule of the route, then the first match of the rule
+//! ## 8. Validity: a rule of the route before its approximate rules
+//!
+//! ```
+#![doc = include_str!("precedence_example.in")]
+//! assert_eq!(winner(&[("a", "*", 0, r#"[{"approximate": true}, {}]"#)]), "shop/a/1");
+//! ```
+//!
+//! ## 9. Position: the first rule of the route, then the first match of the rule
 //!
 //! ```
 #![doc = include_str!("precedence_example.in")]
@@ -121,8 +142,10 @@ use crate::route::Rule;
 pub enum Criterion {
     /// The more specific hostname wins.
     Hostname,
-    /// An exact path wins over a prefix, and both over a regular expression.
+    /// An exact path wins over a regular expression, and both over a prefix.
     PathType,
+    /// The longer regular expression wins.
+    RegexLength,
     /// The longer prefix wins.
     PathLength,
     /// A match with a method wins over one without.
@@ -135,6 +158,9 @@ pub enum Criterion {
     Created,
     /// The route that comes first by `namespace/name` wins.
     Name,
+    /// A rule whose matches are all valid wins over an approximate one of the same route, and
+    /// every path over an approximate regular expression.
+    Validity,
     /// The rule, and then the match, that comes first in the route wins.
     Order,
 }
@@ -143,28 +169,69 @@ impl fmt::Display for Criterion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Hostname => "its hostname is more specific",
-            Self::PathType => "an exact path comes before a prefix, and both before a regex",
+            Self::PathType => "an exact path comes before a regex, and both before a prefix",
+            Self::RegexLength => "its regex is longer",
             Self::PathLength => "its prefix is longer",
             Self::Method => "it asks for a method",
             Self::Headers => "it asks for more headers",
             Self::Query => "it asks for more query parameters",
             Self::Created => "its route is older",
             Self::Name => "its route is first by namespace and name",
+            Self::Validity => "the other is what is left of an invalid match",
             Self::Order => "it stands earlier in the same route",
         })
     }
 }
 
-/// The rank of a match among those of one hostname and one type of path; the least serves.
-/// The order of the fields is the order of the rules.
+/// The rank of a path among those of one hostname; the least serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PathRank {
+    Exact,
+    Regex,
+    Prefix,
+    /// What is left of an invalid regular expression.
+    Approximate,
+}
+
+impl PathRank {
+    pub(super) fn new(rule: &Rule, match_index: usize) -> Self {
+        match &rule.matches[match_index].path {
+            PathPattern::Exact(_) => Self::Exact,
+            PathPattern::Regex(_) if rule.approximate => Self::Approximate,
+            PathPattern::Regex(_) => Self::Regex,
+            PathPattern::Prefix(_) => Self::Prefix,
+        }
+    }
+
+    /// The criterion by which a path of a higher rank comes before one of this rank.
+    fn criterion_above(self) -> Criterion {
+        if self == Self::Approximate {
+            Criterion::Validity
+        } else {
+            Criterion::PathType
+        }
+    }
+
+    fn length_criterion(self) -> Criterion {
+        match self {
+            Self::Regex | Self::Approximate => Criterion::RegexLength,
+            Self::Exact | Self::Prefix => Criterion::PathLength,
+        }
+    }
+}
+
+/// The rank of a match among those of one hostname; the least serves. The order of the fields
+/// is the order of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Precedence<'a> {
+    path: PathRank,
     path_length: Reverse<usize>,
     lacks_method: bool,
     headers: Reverse<usize>,
     query: Reverse<usize>,
     created: i64,
     route: &'a str,
+    approximate: bool,
     rule: usize,
     match_index: usize,
 }
@@ -174,29 +241,33 @@ impl<'a> Precedence<'a> {
         let matched = &rule.matches[match_index];
         let path_length = match &matched.path {
             PathPattern::Exact(path) | PathPattern::Prefix(path) => path.len(),
-            PathPattern::Regex(_) => 0,
+            PathPattern::Regex(pattern) => pattern.source().len(),
         };
         Self {
+            path: PathRank::new(rule, match_index),
             path_length: Reverse(path_length),
             lacks_method: matched.method.is_none(),
             headers: Reverse(matched.headers.len()),
             query: Reverse(matched.query.len()),
             created: rule.created,
             route: &rule.route,
+            approximate: rule.approximate,
             rule: rule.index,
             match_index,
         }
     }
 
-    /// The first criterion by which two ranks differ.
-    pub(super) fn deciding(&self, other: &Self) -> Criterion {
+    /// The first criterion by which it comes before a `lower` rank.
+    pub(super) fn deciding(&self, lower: &Self) -> Criterion {
         let differences = [
-            (self.path_length != other.path_length, Criterion::PathLength),
-            (self.lacks_method != other.lacks_method, Criterion::Method),
-            (self.headers != other.headers, Criterion::Headers),
-            (self.query != other.query, Criterion::Query),
-            (self.created != other.created, Criterion::Created),
-            (self.route != other.route, Criterion::Name),
+            (self.path != lower.path, lower.path.criterion_above()),
+            (self.path_length != lower.path_length, self.path.length_criterion()),
+            (self.lacks_method != lower.lacks_method, Criterion::Method),
+            (self.headers != lower.headers, Criterion::Headers),
+            (self.query != lower.query, Criterion::Query),
+            (self.created != lower.created, Criterion::Created),
+            (self.route != lower.route, Criterion::Name),
+            (self.approximate != lower.approximate, Criterion::Validity),
         ];
         let first = differences.into_iter().find(|(differs, _)| *differs);
         first.map_or(Criterion::Order, |(_, criterion)| criterion)

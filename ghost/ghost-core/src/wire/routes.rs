@@ -127,6 +127,9 @@ pub struct Rule {
     pub retry: Option<Retry>,
     /// Which pages of other origins may read the response.
     pub cors: Option<Cors>,
+    /// Its matches are what is left of those that the user wrote, because a part of them is
+    /// invalid. A regular expression in such a path ranks below every other path.
+    pub approximate: bool,
 }
 
 impl Default for Rule {
@@ -141,6 +144,7 @@ impl Default for Rule {
             timeouts: None,
             retry: None,
             cors: None,
+            approximate: false,
         }
     }
 }

@@ -17,8 +17,9 @@ fn each_runner_up_has_the_reason_why_it_lost() {
         {"name": "header", "matches": [{"path": {"type": "exact", "value": "/a"}, "headers": [{"name": "x", "value": "1"}]}]},
         {"name": "query", "matches": [{"path": {"type": "exact", "value": "/a"}, "query": [{"name": "q", "value": "1"}]}]},
         {"name": "shorter"},
-        {"name": "regex", "matches": [{"path": {"type": "regex", "value": "/a.*"}}]},
+        {"name": "regex", "matches": [{"path": {"type": "regex", "value": "/a/.+"}}]},
         {"name": "other", "matches": [{"path": {"type": "regex", "value": ".*b"}}]},
+        {"name": "invalid", "approximate": true, "matches": [{"path": {"type": "regex", "value": "/.*"}}]},
         {"name": "elsewhere", "matches": [{"path": {"type": "prefix", "value": "/b"}}]}]"#;
     let router = one_listener(&[("r", rules), ("s", "[{}]")]);
     let request = get("h", "/a");
@@ -30,16 +31,44 @@ fn each_runner_up_has_the_reason_why_it_lost() {
         [
             "ns/r/header: header x does not match",
             "ns/r/query: query parameter q does not match",
+            "ns/r/regex: its path does not match",
+            "ns/r/other: its path does not match",
             "ns/r/method: it takes the method PUT only",
             "ns/r/fewer: the winner comes first: it asks for a method",
             "ns/r/shorter: the winner comes first: its prefix is longer",
             "ns/s/0: the winner comes first: its prefix is longer",
-            "ns/r/regex: the winner comes first: an exact path comes before a prefix, and both before a regex",
-            "ns/r/other: its path does not match",
+            "ns/r/invalid: the winner comes first: the other is what is left of an invalid match",
         ]
     );
     assert_eq!(explained.runners_up[0].loss, Loss::Unmet(Unmet::Header("x")));
-    assert_eq!(explained.runners_up[3].loss, Loss::Outranked(Criterion::Method));
+    assert_eq!(explained.runners_up[5].loss, Loss::Outranked(Criterion::Method));
+}
+
+#[test]
+fn paths_are_explained_by_type_and_length() {
+    let rules = r#"[{"name": "prefix", "matches": [{"path": {"type": "prefix", "value": "/abc"}}]},
+        {"name": "short", "matches": [{"path": {"type": "regex", "value": "/.*"}}]},
+        {"name": "long", "matches": [{"path": {"type": "regex", "value": "/[a-z]*"}}]},
+        {"name": "left", "approximate": true, "matches": [{"path": {"type": "prefix", "value": "/abc"}}]}]"#;
+    let router = one_listener(&[("r", rules)]);
+    let request = get("h", "/abc");
+    assert_eq!(router.explain(&request).winner.unwrap().payload, "ns/r/long");
+    let by_type =
+        "the winner comes first: an exact path comes before a regex, and both before a prefix";
+    assert_eq!(
+        losses(&router, &request),
+        [
+            "ns/r/short: the winner comes first: its regex is longer".to_owned(),
+            format!("ns/r/prefix: {by_type}"),
+            format!("ns/r/left: {by_type}"),
+        ]
+    );
+    let other = get("h", "/abc/1");
+    let rules = rules.replace("/.*", "/x").replace("/[a-z]*", "/y");
+    assert_eq!(
+        losses(&one_listener(&[("r", &rules)]), &other)[2..],
+        ["ns/r/left: the winner comes first: the other is what is left of an invalid match"]
+    );
 }
 
 #[test]

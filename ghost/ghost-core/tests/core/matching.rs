@@ -23,9 +23,33 @@ fn served_paths(rules: &[&str], cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn exact_path_wins_over_longest_prefix_over_regex() {
+fn exact_path_wins_over_regex_over_longest_prefix() {
     served_paths(
-        &["regex /one/.*", "prefix /", "prefix /one", "exact /one", "prefix /one/two", "exact /"],
+        &[
+            "prefix /",
+            "prefix /one",
+            "exact /one",
+            "prefix /one/two",
+            "exact /",
+            "regex /one/[0-9]+.*",
+            "regex /.*",
+            "regex /.*/[0-9]+.*",
+            "exact /one/2",
+        ],
+        &[
+            ("/one/2", "exact /one/2"),
+            ("/one/22", "regex /one/[0-9]+.*"),
+            ("/two/22", "regex /.*/[0-9]+.*"),
+            ("/one/two", "regex /.*"),
+            ("*", "prefix /"),
+        ],
+    );
+}
+
+#[test]
+fn longest_prefix_wins_where_no_regex_matches() {
+    served_paths(
+        &["regex /two/.*", "prefix /", "prefix /one", "exact /one", "prefix /one/two", "exact /"],
         &[
             ("/one", "exact /one"),
             ("/one/", "prefix /one"),
@@ -83,6 +107,27 @@ fn regex_is_found_by_its_literal_prefix() {
 }
 
 #[test]
+fn what_is_left_of_an_invalid_regex_hides_nothing_and_keeps_its_index() {
+    let router = one_listener(&[
+        (
+            "old",
+            r#"[{"approximate": true, "status": 500, "matches": [{"path": {"type": "regex", "value": "/.*"}}]},
+                {"matches": [{"path": {"type": "exact", "value": "/a"}}]}]"#,
+        ),
+        ("young", r#"[{"matches": [{"path": {"type": "prefix", "value": "/b"}}]}]"#),
+    ]);
+    assert_eq!(rule(&router, &get("h", "/a")), "ns/old/1");
+    assert_eq!(rule(&router, &get("h", "/b")), "ns/young/0");
+    assert_eq!(rule(&router, &get("h", "/c")), "ns/old/0");
+}
+
+#[test]
+fn valid_rule_wins_a_tie_with_an_approximate_one_of_its_route() {
+    let router = one_listener(&[("a", r#"[{"approximate": true}, {}]"#), ("b", "[{}]")]);
+    assert_eq!(rule(&router, &get("h", "/")), "ns/a/1");
+}
+
+#[test]
 fn paths_deeper_than_the_index_are_distinguished() {
     let deep = "/a".repeat(20);
     served_paths(
@@ -97,7 +142,8 @@ fn paths_deeper_than_the_index_are_distinguished() {
             (&format!("{deep}/x"), &format!("exact {deep}/x")),
             (&format!("{deep}/y"), &format!("exact {deep}/y")),
             (&format!("{deep}/b/c"), &format!("prefix {deep}/b")),
-            (&format!("{deep}/cc"), &format!("prefix {deep}")),
+            (&format!("{deep}/cc"), &format!("regex {deep}/c.*")),
+            (&format!("{deep}/d"), &format!("prefix {deep}")),
             (&"/a".repeat(18), ""),
         ],
     );

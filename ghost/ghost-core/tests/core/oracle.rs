@@ -53,12 +53,13 @@ pub(crate) fn scan(
                 }
                 let rank = (
                     host_rank,
-                    path_rank(matched),
+                    path_rank(matched, rule.approximate),
                     matched.method.is_none(),
                     Reverse(matched.headers.len()),
                     Reverse(matched.query.len()),
                     route.created,
                     format!("{}/{}", route.namespace, route.name),
+                    rule.approximate,
                     rule_index,
                     match_index,
                 );
@@ -69,7 +70,7 @@ pub(crate) fn scan(
             }
         }
     }
-    best.map(|(rank, identity)| (format!("{}/{identity}", rank.6), rank.8))
+    best.map(|(rank, identity)| (format!("{}/{identity}", rank.6), rank.9))
 }
 
 fn listener<'a>(listeners: &'a [Listener], socket: &str, host: &str) -> Option<&'a Listener> {
@@ -113,12 +114,15 @@ fn host_rank(hostname: &str, host: &str) -> Option<(u8, Reverse<usize>)> {
     }
 }
 
-fn path_rank(matched: &Match) -> (u8, Reverse<usize>) {
-    match matched.path.r#type {
-        PathMatchType::Exact => (0, Reverse(0)),
-        PathMatchType::Prefix => (1, Reverse(matched.path.value.len())),
-        PathMatchType::Regex => (2, Reverse(0)),
-    }
+/// What is left of an invalid regular expression comes last, whatever it says.
+fn path_rank(matched: &Match, approximate: bool) -> (u8, Reverse<usize>) {
+    let kind = match matched.path.r#type {
+        PathMatchType::Exact => return (0, Reverse(0)),
+        PathMatchType::Regex if approximate => 3,
+        PathMatchType::Regex => 1,
+        PathMatchType::Prefix => 2,
+    };
+    (kind, Reverse(matched.path.value.len()))
 }
 
 fn matches(matched: &Match, request: &PlainRequest) -> bool {

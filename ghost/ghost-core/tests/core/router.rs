@@ -71,11 +71,14 @@ fn a_match() -> impl Strategy<Value = Match> {
 }
 
 fn a_rule() -> impl Strategy<Value = Rule> {
-    prop::collection::vec(a_match(), 0..4).prop_map(|matches| Rule {
-        matches,
-        status: Some(200),
-        ..Rule::default()
-    })
+    (prop::collection::vec(a_match(), 0..4), prop::bool::weighted(0.2)).prop_map(
+        |(matches, approximate)| Rule {
+            matches,
+            approximate,
+            status: Some(200),
+            ..Rule::default()
+        },
+    )
 }
 
 fn attachment() -> impl Strategy<Value = Attachment> {

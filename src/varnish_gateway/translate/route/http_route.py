@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 PARENT_KINDS: Mapping[tuple[str, str], type[api.Object]] = {
     (GROUP, kind.kind): kind for kind in (api.Gateway, api.ListenerSet)
 }
-TOO_LARGE = wire.Rule(matches=(wire.Match(path=wire.PathMatch(type="regex", value=".*")),), status=500)
-"""As a regex it ranks below every other path, so that it hides no other route of its hostnames."""
+TOO_LARGE = wire.Rule(
+    matches=(wire.Match(path=wire.PathMatch(type="regex", value=".*")),), status=500, approximate=True
+)
+"""As an approximate regex it ranks below every other path, so that it hides no other route of its hostnames."""
 
 _encode = json.Encoder().encode
 

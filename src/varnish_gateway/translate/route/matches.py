@@ -7,7 +7,8 @@ Out:  wire.Match, and a problem where a part of it can't be compared (an invalid
 A match with a problem is never dropped: its requests would fall to another rule in silence.
 It takes all that it can have been meant for, for its rule to answer 500, and nothing else: other
 routes have a right to that. Of a bad header or query parameter it is left that there is one. What
-is left of a path regex is its literal beginning, still as a regex, which ranks below every other path.
+is left of a path regex is its literal beginning, as a regex that ranks below every other path, because
+its rule is marked as approximate.
 """
 
 from __future__ import annotations

@@ -3,8 +3,10 @@
 In:   a route, and the view for its backends.
 Out:  wire.Rules, the problems of each rule that can't be served, the references that
       can't be resolved.
-A rule with a problem stays and answers 500. One whose matches are at fault goes to the end,
-because what is left of them may match more than intended: on a tie a valid rule wins.
+A rule with a problem stays where it is and answers 500: its neighbours keep their index, which is
+part of their cache keys. One whose matches are at fault is marked as approximate, because what is
+left of them may match more than intended: ghost then prefers valid rules.
+Conditions count rules from 0, as ``vgw explain`` and ghost do.
 A reference that can't be resolved answers 500 for its share of the weight.
 """
 
@@ -48,20 +50,19 @@ class Rules(Struct, frozen=True):
 def translate_rules(route: HTTPRoute, *, allow_external_name: bool, view: View) -> Rules:
     """Return the rules of a route and what is wrong with them."""
     rules: list[wire.Rule] = []
-    unsure: list[wire.Rule] = []
     invalid: list[Problem] = []
     unresolved: list[Problem] = []
-    for number, rule in enumerate(route.spec.rules, start=1):
+    for number, rule in enumerate(route.spec.rules):
         backends = _Backends(route.metadata.namespace, allow_external_name=allow_external_name, view=view)
         matches, faults = translate_matches(rule.matches)
         translated, problem = _rule(rule, matches, faults, backends)
-        (unsure if faults else rules).append(translated)
+        rules.append(translated)
         unresolved.extend(backends.unresolved)
         if problem is not None:
             label = f"rule {number} ({rule.name})" if rule.name else f"rule {number}"
             invalid.append(Problem(problem.reason, f"{label}: {problem.message}"))
     tls_targets = frozenset(problem.target for problem in unresolved if isinstance(problem, TlsRequired))
-    return Rules((*rules, *unsure), tuple(invalid), tuple(dict.fromkeys(unresolved)), tls_targets)
+    return Rules(tuple(rules), tuple(invalid), tuple(dict.fromkeys(unresolved)), tls_targets)
 
 
 def _rule(
@@ -76,7 +77,8 @@ def _rule(
         message = "RequestRedirect can't be combined with backendRefs; remove one of them"
         problems.append(Problem("IncompatibleFilters", message))
     if problems:
-        return wire.Rule(name=rule.name, matches=matches, status=500), summary(problems)
+        invalid = wire.Rule(name=rule.name, matches=matches, status=500, approximate=bool(faults))
+        return invalid, summary(problems)
     nothing = filters.redirect is None and not targets
     served = wire.Rule(
         name=rule.name,

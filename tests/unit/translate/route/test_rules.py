@@ -79,16 +79,21 @@ def test_time_outs_retries_and_cors_belong_to_the_rule():
 
 def test_rules_at_fault_are_named_and_the_others_served():
     got = translate({"backendRefs": [WEB]}, {"name": "slow", "timeouts": {"request": "soon"}})
-    assert [problem.message.split(":")[0] for problem in got.invalid] == ["rule 2 (slow)"]
+    assert [problem.message.split(":")[0] for problem in got.invalid] == ["rule 1 (slow)"]
     assert got.rejection is None
     assert got.rules[0].backends == (SERVED,)
 
 
-def test_a_rule_whose_match_is_at_fault_loses_a_tie():
+def test_a_rule_whose_match_is_at_fault_keeps_its_index_and_is_marked():
     bad = {"matches": [{"headers": [{"name": "a", "type": "RegularExpression", "value": "["}]}], "backendRefs": [WEB]}
     got = translate(bad, {"backendRefs": [WEB]})
-    assert [rule.status for rule in got.rules] == [None, 500]
-    assert got.invalid[0].message.startswith("rule 1:")
+    assert [(rule.status, rule.approximate) for rule in got.rules] == [(500, True), (None, False)]
+    assert got.invalid[0].message.startswith("rule 0:")
+
+
+def test_a_rule_with_valid_matches_is_not_marked_by_another_problem():
+    (rule,) = translate({"backendRefs": [WEB], "sessionPersistence": {}}).rules
+    assert not rule.approximate
 
 
 def test_one_missing_service_is_one_problem():
