@@ -33,5 +33,7 @@ class Router:
     #   match (a wire.Match), rule (a wire.Rule), backends (each with pool or status, weight, probability),
     #   location (of a redirect, or null) and rewritten (target after the rule's rewrite, or null)
     # - preflight: whether the winner's CORS answers the request itself
+    # - overBudget: null, or status and reason of the error that the request gets, because regular expressions
+    #   take too many steps for it
     # - runnersUp: the other candidates, in the order of precedence: the winner's first six fields and a reason
     def explain(self, socket: str, method: str, url: str, headers: Sequence[tuple[str, str]]) -> bytes: ...

@@ -91,6 +91,27 @@ def test_too_many_headers_fail_one_request(tea):
         assert ghost.get("/plain").status == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [("/", [("X-Kind", "a" * 30_000)], 431), ("/?kind=" + "a" * 30_000, [], 414)],
+    ids=["header", "query"],
+)
+def test_value_that_regexes_take_too_many_steps_for_is_an_error_and_counted(tea, path, headers, status):
+    patterns = [f".*b{n}" for n in range(127)]
+    matches = [
+        *(wire.Match(headers=(wire.ValueMatch(name="x-kind", value=each, type="regex"),)) for each in patterns),
+        *(wire.Match(query=(wire.ValueMatch(name="kind", value=each, type="regex"),)) for each in patterns),
+    ]
+    routes = [route("regexes", to(backend("tea"), matches=matches)), route("plain", to(backend("tea")))]
+    with GhostHarness(Config(routes, {"tea": [tea]})) as ghost:
+        answer = ghost.get(path, headers=headers)
+        assert answer.status == status
+        assert b"take more than" in answer.body
+        assert ghost.counters()["overBudget"] == 1
+        assert ghost.get("/", headers=[("X-Kind", "a" * 1000)]).status == 200
+        assert ghost.counters()["overBudget"] == 1
+
+
 # -- panics ----------------------------------------------------------------------------
 
 needs_panicking = pytest.mark.skipif(not PANICKING.exists(), reason="needs a build with the feature test-panic")

@@ -14,6 +14,7 @@
 //! | [`router::precedence`] | conflict rules, with an example of each |
 //! | [`router::explain`] | why a rule serves a request, and why the others do not |
 //! | [`filters`], [`redirect`], [`rewrite`], [`cors`] | what the filters of a rule change |
+//! | [`steps`] | how much work a request may cause |
 //! | [`backends`], [`timing`] | weighted choice, timeouts and retries |
 //! | [`cdn_loop`], [`forwarding`] | detection of loops, headers of proxies in front |
 #![forbid(unsafe_code)]
@@ -41,6 +42,7 @@ pub mod request;
 pub mod rewrite;
 pub mod route;
 pub mod router;
+pub mod steps;
 pub mod target;
 pub mod timing;
 pub mod wire;
@@ -56,4 +58,5 @@ pub use route::{Action, Route, RouteError, Rule};
 pub use router::explain::{Considered, Explanation, Loss, RunnerUp, Unmet};
 pub use router::precedence::Criterion;
 pub use router::{Found, Router};
+pub use steps::OverBudget;
 pub use timing::{is_idempotent, Retry, Timeouts};

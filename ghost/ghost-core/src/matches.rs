@@ -28,7 +28,8 @@
 use std::fmt;
 
 use crate::pattern::{Pattern, PatternError};
-use crate::request::Request;
+use crate::request::{Lookup, Request};
+use crate::steps::{OverBudget, Steps};
 use crate::wire;
 
 /// A condition on the path.
@@ -127,10 +128,26 @@ impl Match {
     }
 
     /// Whether `request` meets all conditions but the one on the path.
-    pub(crate) fn matches_except_path(&self, request: &impl Request) -> bool {
-        self.matches_method(request)
-            && self.headers.iter().all(|header| header.matches_header(request))
-            && self.query.iter().all(|parameter| parameter.matches_query(request))
+    pub(crate) fn matches_except_path<R: Request>(
+        &self,
+        request: &Lookup<'_, R>,
+    ) -> Result<bool, OverBudget> {
+        let within = |holds, part| {
+            if request.steps().are_exceeded() {
+                Err(part)
+            } else {
+                Ok(holds)
+            }
+        };
+        if !self.matches_method(request) {
+            return Ok(false);
+        }
+        let headers = self.headers.iter().all(|header| header.matches_header(request));
+        if !within(headers, OverBudget::Header)? {
+            return Ok(false);
+        }
+        let query = self.query.iter().all(|parameter| parameter.matches_query(request));
+        within(query, OverBudget::Target)
     }
 
     pub(crate) fn matches_method(&self, request: &impl Request) -> bool {
@@ -149,14 +166,14 @@ impl PathPattern {
         })
     }
 
-    pub(crate) fn matches(&self, path: &[u8]) -> bool {
+    pub(crate) fn matches(&self, path: &[u8], steps: &Steps) -> bool {
         match self {
             Self::Exact(expected) => expected.as_bytes() == path,
             Self::Prefix(prefix) => match path.strip_prefix(prefix.as_bytes()) {
                 Some(rest) => prefix.is_empty() || matches!(rest, [] | [b'/', ..]),
                 None => false,
             },
-            Self::Regex(pattern) => pattern.matches(path),
+            Self::Regex(pattern) => pattern.matches_within(path, steps),
         }
     }
 
@@ -181,20 +198,22 @@ impl ValueMatch {
         Ok(Self { name: source.name.as_str().into(), value })
     }
 
-    pub(crate) fn matches_header(&self, request: &impl Request) -> bool {
-        request.header(&self.name).is_some_and(|value| self.value.matches(&value))
+    pub(crate) fn matches_header<R: Request>(&self, request: &Lookup<'_, R>) -> bool {
+        let value = request.header(&self.name);
+        value.is_some_and(|value| self.value.matches(&value, request.steps()))
     }
 
-    pub(crate) fn matches_query(&self, request: &impl Request) -> bool {
-        request.parameter(&self.name).is_some_and(|value| self.value.matches(&value))
+    pub(crate) fn matches_query<R: Request>(&self, request: &Lookup<'_, R>) -> bool {
+        let value = request.parameter(&self.name);
+        value.is_some_and(|value| self.value.matches(&value, request.steps()))
     }
 }
 
 impl ValuePattern {
-    fn matches(&self, value: &[u8]) -> bool {
+    fn matches(&self, value: &[u8], steps: &Steps) -> bool {
         match self {
             Self::Exact(expected) => expected.as_bytes() == value,
-            Self::Regex(pattern) => pattern.matches(value),
+            Self::Regex(pattern) => pattern.matches_within(value, steps),
         }
     }
 }

@@ -5,9 +5,9 @@
 //!      change.
 //!
 //! Matching takes linear time and works on bytes. Tenants write patterns and clients send
-//! values, so the time per byte is bounded too: it may grow with the size of a small
-//! pattern; a larger one has to fit a table that takes one step per byte, or else it is
-//! rejected.
+//! values, so the time per byte is bounded too. A pattern is compiled to a table that takes
+//! one step per byte. Only a small one that fits no table is simulated instead, which takes
+//! a step per byte and state; a larger one is rejected. [`steps`](crate::steps) counts them.
 //!
 //! Classes such as `\d` and `\w` are ASCII and `.` is any byte but a newline, as under
 //! `(?-u)`: this keeps a compiled pattern small. `(?u)` in a pattern turns Unicode on.
@@ -33,20 +33,23 @@ use std::sync::Arc;
 
 use regex_automata::dfa::{dense, Automaton as _, StartKind};
 use regex_automata::meta;
-use regex_automata::nfa::thompson::{self, WhichCaptures};
+use regex_automata::nfa::thompson::{self, WhichCaptures, NFA};
+use regex_automata::util::start;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Hir, Look};
 
+use crate::steps::{Steps, SIMULATED};
+
 /// The memory that one pattern may use.
 const SIZE_LIMIT: usize = 1 << 20;
 /// The memory, and so the time (about 25 ms), that building a table may use.
 const EFFORT_LIMIT: usize = 512 << 10;
-/// About 60 states. With all of them active, 32 KB take about 10 ms.
+/// About 60 states: small enough to be simulated.
 const SMALL: usize = 2 << 10;
-/// Lazy DFAs cache states per thread; the default of 2 MiB would be per pattern.
-const CACHE_LIMIT: usize = 64 << 10;
+/// The memory that the table of a small pattern may use, and building it.
+const SMALL_TABLE: usize = 32 << 10;
 
 const TOO_MANY_STATES: &str =
     "its repetitions or classes make too many states when compiled; use fewer, or smaller ones";
@@ -61,8 +64,8 @@ pub struct Pattern {
 
 #[derive(Clone)]
 enum Machine {
-    Small(meta::Regex),
     Table(Arc<dense::DFA<Vec<u32>>>),
+    Simulated { regex: meta::Regex, steps: u64 },
 }
 
 /// Why a regular expression is rejected, in one line.
@@ -94,25 +97,28 @@ impl Pattern {
         // Joined as syntax trees: in text, a pattern such as "a)|(b" could break out of
         // its parentheses.
         let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
-        let machine = match small(&whole) {
-            Some(regex) => Machine::Small(regex),
-            None => Machine::Table(Arc::new(table(&whole).map_err(|why| too_large(source, &why))?)),
-        };
+        let machine = Machine::new(&whole).map_err(|why| too_large(source, &why))?;
         Ok(Self { source: source.into(), literal_prefix, machine })
     }
 
     /// Whether it matches the whole of `value`.
     #[must_use]
     pub fn matches(&self, value: &[u8]) -> bool {
-        if !value.starts_with(&self.literal_prefix) {
-            return false;
-        }
-        let input = Input::new(value).anchored(Anchored::Yes).earliest(true);
-        match &self.machine {
-            Machine::Small(regex) => regex.is_match(input),
-            // A search fails only at quit bytes, and the table has none.
-            Machine::Table(table) => matches!(table.try_search_fwd(&input), Ok(Some(_))),
-        }
+        self.matches_within(value, &Steps::unlimited())
+    }
+
+    /// Whether it matches the whole of `value`; false if that takes too many `steps`.
+    pub(crate) fn matches_within(&self, value: &[u8], steps: &Steps) -> bool {
+        value.starts_with(&self.literal_prefix)
+            && match &self.machine {
+                Machine::Table(table) => table_matches(table, value, steps),
+                Machine::Simulated { regex, steps: each } => {
+                    let affordable = steps.begin(value.len(), *each) == value.len();
+                    steps.spend(value.len(), *each);
+                    let input = Input::new(value).anchored(Anchored::Yes).earliest(true);
+                    affordable && regex.is_match(input)
+                }
+            }
     }
 
     /// The text that it was compiled from.
@@ -140,35 +146,40 @@ fn parse(source: &str) -> Result<Hir, PatternError> {
     })
 }
 
-/// None if the pattern is not small.
-fn small(whole: &Hir) -> Option<meta::Regex> {
-    let config = meta::Config::new()
-        .utf8_empty(false)
-        // No caller reads groups. A table would take seven times as long to build and match
-        // no faster.
+impl Machine {
+    /// The machine of a pattern, or why there is none.
+    fn new(whole: &Hir) -> Result<Self, String> {
+        let Ok(small) = states(whole, SMALL) else {
+            let table = table(&states(whole, SIZE_LIMIT)?, SIZE_LIMIT, EFFORT_LIMIT)?;
+            return Ok(Self::Table(Arc::new(table)));
+        };
+        match table(&small, SMALL_TABLE, SMALL_TABLE) {
+            Ok(table) => Ok(Self::Table(Arc::new(table))),
+            Err(_) => simulated(whole, &small),
+        }
+    }
+}
+
+/// The states of a pattern, if they fit into so many bytes.
+fn states(whole: &Hir, limit: usize) -> Result<NFA, String> {
+    let config = thompson::Config::new()
+        .utf8(false)
         .which_captures(WhichCaptures::None)
-        .dfa(false)
-        .nfa_size_limit(Some(SMALL))
-        .hybrid_cache_capacity(CACHE_LIMIT);
-    meta::Builder::new().configure(config).build_from_hir(whole).ok()
+        .nfa_size_limit(Some(limit));
+    let states = thompson::Compiler::new().configure(config).build_from_hir(whole);
+    states.map_err(|_| TOO_MANY_STATES.to_owned())
 }
 
 /// The table of a pattern, or why there is none.
 ///
 /// Expected reasons are the size, and `(?u)\b`, which tables don't support.
-fn table(whole: &Hir) -> Result<dense::DFA<Vec<u32>>, String> {
-    let states = thompson::Config::new()
-        .utf8(false)
-        .which_captures(WhichCaptures::None)
-        .nfa_size_limit(Some(SIZE_LIMIT));
-    let states = thompson::Compiler::new().configure(states).build_from_hir(whole);
-    let states = states.map_err(|_| TOO_MANY_STATES)?;
-    let table = dense::Config::new()
+fn table(states: &NFA, size: usize, effort: usize) -> Result<dense::DFA<Vec<u32>>, String> {
+    let config = dense::Config::new()
         .start_kind(StartKind::Anchored)
         .accelerate(false)
-        .dfa_size_limit(Some(SIZE_LIMIT))
-        .determinize_size_limit(Some(EFFORT_LIMIT));
-    let table = dense::Builder::new().configure(table).build_from_nfa(&states);
+        .dfa_size_limit(Some(size))
+        .determinize_size_limit(Some(effort));
+    let table = dense::Builder::new().configure(config).build_from_nfa(states);
     table.map_err(|error| {
         if error.is_size_limit_exceeded() {
             TOO_MANY_STATES.to_owned()
@@ -176,6 +187,44 @@ fn table(whole: &Hir) -> Result<dense::DFA<Vec<u32>>, String> {
             error.to_string()
         }
     })
+}
+
+/// A pattern without a table.
+///
+/// Lazy tables would match most values faster. But they have a cache in each thread, and no
+/// bound on steps that could be counted.
+fn simulated(whole: &Hir, states: &NFA) -> Result<Machine, String> {
+    let config = meta::Config::new()
+        .utf8_empty(false)
+        .which_captures(WhichCaptures::None)
+        .auto_prefilter(false)
+        .dfa(false)
+        .hybrid(false)
+        .onepass(false)
+        .backtrack(false);
+    let regex = meta::Builder::new().configure(config).build_from_hir(whole);
+    let regex = regex.map_err(|error| error.to_string())?;
+    let states = u64::try_from(states.states().len()).unwrap_or(u64::MAX);
+    Ok(Machine::Simulated { regex, steps: SIMULATED * states })
+}
+
+/// Whether the table matches the whole value. It stops at the first byte that rules that out.
+fn table_matches(table: &dense::DFA<Vec<u32>>, value: &[u8], steps: &Steps) -> bool {
+    // Only a start without an anchor can fail.
+    let Ok(mut state) = table.start_state(&start::Config::new().anchored(Anchored::Yes)) else {
+        return false;
+    };
+    let affordable = &value[..steps.begin(value.len(), 1)];
+    for (read, &byte) in affordable.iter().enumerate() {
+        state = table.next_state(state, byte);
+        if table.is_dead_state(state) {
+            steps.spend(read, 1);
+            steps.suffice();
+            return false;
+        }
+    }
+    steps.spend(affordable.len(), 1);
+    !steps.are_exceeded() && table.is_match_state(table.next_eoi_state(state))
 }
 
 fn literal_prefix(hir: &Hir) -> Box<[u8]> {

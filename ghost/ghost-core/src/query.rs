@@ -7,15 +7,15 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// The first value of each parameter, still encoded, by its decoded name.
-pub(crate) type Parameters<'q> = HashMap<Cow<'q, [u8]>, &'q [u8], foldhash::fast::RandomState>;
+/// The first value of each parameter by its name, both decoded.
+pub(crate) type Parameters<'q> = HashMap<Cow<'q, [u8]>, Cow<'q, [u8]>, foldhash::fast::RandomState>;
 
 /// Index all parameters, for requests that many matches read.
 pub(crate) fn parameters(query: &[u8]) -> Parameters<'_> {
     let mut parameters = Parameters::default();
     for pair in query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
         let (key, value) = split_pair(pair);
-        parameters.entry(decode(key)).or_insert(value);
+        parameters.entry(decode(key)).or_insert_with(|| decode(value));
     }
     parameters
 }

@@ -61,7 +61,7 @@ fn find(router: &Router<u32>, host: &[u8], url: &[u8]) -> Option<usize> {
     let url = target::normalise(url, b"GET").ok()?;
     let (path, query) = target::split(&url);
     let request = Borrowed { host: Host::parse(host).ok()?, path, query };
-    router.find(&request).map(|found| found.match_index)
+    router.find(&request).ok()?.map(|found| found.match_index)
 }
 
 #[test]

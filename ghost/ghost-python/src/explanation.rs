@@ -19,6 +19,7 @@ pub(crate) struct Document<'a> {
     listener: Option<&'a wire::Listener>,
     winner: Option<WinningMatch<'a>>,
     preflight: bool,
+    over_budget: Option<OverBudgetError>,
     runners_up: Vec<LosingMatch<'a>>,
 }
 
@@ -53,6 +54,12 @@ struct Share {
 }
 
 #[derive(Serialize)]
+struct OverBudgetError {
+    status: u16,
+    reason: String,
+}
+
+#[derive(Serialize)]
 struct LosingMatch<'a> {
     #[serde(flatten)]
     reference: MatchReference<'a>,
@@ -68,6 +75,9 @@ impl<'a> Document<'a> {
             listener: explanation.listener.map(AsRef::as_ref),
             winner: winner.map(|(listener, it)| WinningMatch::new(listener, it, request)),
             preflight: explanation.preflight,
+            over_budget: explanation
+                .over_budget
+                .map(|it| OverBudgetError { status: it.status(), reason: it.to_string() }),
             runners_up: explanation.runners_up.iter().map(LosingMatch::new).collect(),
         }
     }

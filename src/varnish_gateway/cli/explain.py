@@ -22,7 +22,8 @@ precedence over others, the backends with their probabilities, and what filters 
 router serves traffic. Nothing is started and no request is sent.
 
 Scheme and port of the URL select the listener. The exit status is 1 if no rule matches, or if the
-gateway itself answers with a 5xx, also to a share of the requests.
+gateway itself answers with a 5xx, also to a share of the requests, or if regular expressions take
+too many steps for the request.
 """
 
 ENDPOINTS_SHOWN = 8
@@ -66,7 +67,8 @@ def execute(arguments: argparse.Namespace) -> int:
             print()
         for line in _lines(answer, Paint(sys.stdout)):
             print(line)
-        serves = serves and answer.explanation.winner is not None and answer.own_error is None
+        found = answer.explanation
+        serves = serves and found.winner is not None and found.over_budget is None and answer.own_error is None
     return 0 if serves else 1
 
 
@@ -80,6 +82,9 @@ def _lines(answer: SocketExplanation, paint: Paint) -> Iterator[str]:
         return
     listener = found.listener
     yield _row(paint, "Listener", f"{listener.name} (socket {answer.socket.name}, hostname {listener.hostname})")
+    if found.over_budget is not None:
+        yield _row(paint, "Answer", paint("red", f"{found.over_budget.status}, {found.over_budget.reason}"))
+        return
     if found.winner is None:
         yield _row(paint, "Answer", paint("red", f"404, no rule matches {found.host}{found.target}"))
     else:

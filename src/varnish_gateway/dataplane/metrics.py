@@ -49,6 +49,12 @@ def page(counters: EventCounters, served: ServingState, ghost: Mapping[str, Any]
     lines += up_to_date(is_so=served.up_to_date)
     if ghost is not None:
         lines += route_lines(ghost)
+        lines += family(
+            "vgw_regex_budget_exceeded_total",
+            "counter",
+            "Requests that regular expressions take too many steps for.",
+            [({}, ghost.get("overBudget", 0))],
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -54,6 +54,13 @@ class Winner(ConsideredRule, kw_only=True, rename="camel"):
     rewritten: str | None
 
 
+class OverBudget(msgspec.Struct, kw_only=True):
+    """The error for a request that regular expressions take too many steps for."""
+
+    status: int
+    reason: str
+
+
 class Explanation(msgspec.Struct, kw_only=True, rename="camel"):
     """The answer of the router; see _ghost.pyi."""
 
@@ -62,6 +69,7 @@ class Explanation(msgspec.Struct, kw_only=True, rename="camel"):
     listener: wire.Listener | None
     winner: Winner | None
     preflight: bool
+    over_budget: OverBudget | None
     runners_up: list[RunnerUp]
 
 

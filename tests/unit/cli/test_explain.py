@@ -63,6 +63,17 @@ def test_request_without_a_matching_rule_is_explained(explain):
     assert any(line.startswith("Considered default/cafe, rule 2") for line in lines)
 
 
+def test_request_that_regexes_take_too_many_steps_for_is_explained(cafe, explain):
+    items = list(yaml.safe_load_all(cafe.read_text()))
+    (route,) = (item for item in items if item["kind"] == "HTTPRoute")
+    headers = ([{"name": "x", "type": "RegularExpression", "value": f".*b{n}"}] for n in range(60))
+    route["spec"]["rules"] = [{"matches": [{"headers": each} for each in headers]}]
+    cafe.write_text(yaml.safe_dump_all(items))
+    status, lines = explain("GET", "http://cafe.example.com:8080/", "-H", "x: " + "a" * 30_000)
+    assert status == 1
+    assert lines[2].startswith("Answer     431, the regular expressions of routes take more than 1500000 steps")
+
+
 def test_request_without_a_matching_listener_is_explained(explain):
     status, lines = explain("GET", "http://cafe.example.com:8081/tea")
     assert status == 1

@@ -26,10 +26,11 @@ def test_events_and_routes_are_counted():
     counters = EventCounters()
     counters(events.Reloaded(id="a", seconds=0.1))
     counters(events.Reloaded(id="b", seconds=0.1))
-    lines = page(counters, SERVED, {"routes": {"default/tea": COUNTS}, "unrouted": {}}).splitlines()
+    lines = page(counters, SERVED, {"routes": {"default/tea": COUNTS}, "unrouted": {}, "overBudget": 4}).splitlines()
     assert "vgw_reloads_total 2" in lines
     assert "vgw_vcl_failures_total 0" in lines
     assert "vgw_ready 1" in lines
+    assert "vgw_regex_budget_exceeded_total 4" in lines
     assert "vgw_up_to_date 0" in lines
     assert 'vgw_route_requests_total{route="default/tea"} 3' in lines
     assert 'vgw_route_requests_total{route=""} 0' in lines

@@ -45,7 +45,7 @@ def kube() -> Metrics:
 
 
 def of_a_pod() -> str:
-    ghost = {"routes": {"default/tea": COUNTS}, "unrouted": {}}
+    ghost = {"routes": {"default/tea": COUNTS}, "unrouted": {}, "overBudget": 1}
     feed = SimpleNamespace(_away_since=None, _watches=(), _client=SimpleNamespace(metrics=kube()))
     more = (*tls.lines([{"pxname": "https-443"}], [CertificateExpiry(443, "a", 0.0)]), *ClusterFeed.metrics(feed))
     return chaperone_page(EventCounters(), SERVED, ghost) + "".join(f"{line}\n" for line in more)

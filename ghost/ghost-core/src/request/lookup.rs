@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 
 use super::Request;
 use crate::query::{self, Parameters};
+use crate::steps::Steps;
 
 /// Up to this length it is cheaper to scan the query for each match than to index it.
 const SHORT_QUERY: usize = 256;
@@ -15,16 +16,23 @@ pub(crate) struct Lookup<'r, R> {
     request: &'r R,
     method: Option<Cow<'r, [u8]>>,
     parameters: OnceCell<Parameters<'r>>,
+    steps: &'r Steps,
 }
 
 impl<'r, R: Request> Lookup<'r, R> {
-    pub(crate) fn new(request: &'r R) -> Self {
-        Self { request, method: None, parameters: OnceCell::new() }
+    /// A lookup that spends `steps`.
+    pub(crate) fn new(request: &'r R, steps: &'r Steps) -> Self {
+        Self { request, method: None, parameters: OnceCell::new(), steps }
     }
 
     /// The same request under another method.
-    pub(crate) fn with_method(request: &'r R, method: Cow<'r, [u8]>) -> Self {
-        Self { method: Some(method), ..Self::new(request) }
+    pub(crate) fn with_method(request: &'r R, method: Cow<'r, [u8]>, steps: &'r Steps) -> Self {
+        Self { method: Some(method), ..Self::new(request, steps) }
+    }
+
+    /// What regular expressions may still spend on this request.
+    pub(crate) fn steps(&self) -> &'r Steps {
+        self.steps
     }
 }
 
@@ -59,6 +67,6 @@ impl<R: Request> Request for Lookup<'_, R> {
             return self.request.parameter(name);
         }
         let parameters = self.parameters.get_or_init(|| query::parameters(query));
-        parameters.get(name.as_bytes()).copied().map(query::decode)
+        parameters.get(name.as_bytes()).map(|value| Cow::Borrowed(&**value))
     }
 }

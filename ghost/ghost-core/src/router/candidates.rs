@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::precedence::Precedence;
 use crate::matches::Match;
-use crate::request::Request;
+use crate::request::{Lookup, Request};
 use crate::route::Rule;
+use crate::steps::OverBudget;
 
 /// The most candidates in a chunk. A change copies one chunk and the list of chunks.
 const CHUNK: usize = 64;
@@ -27,9 +28,12 @@ impl<T> Candidate<T> {
         Precedence::new(&self.rule, self.match_index)
     }
 
-    pub(super) fn matches(&self, request: &impl Request) -> bool {
-        let matched = self.matched();
-        matched.path.matches(request.path()) && matched.matches_except_path(request)
+    pub(super) fn matches<R: Request>(&self, request: &Lookup<'_, R>) -> Result<bool, OverBudget> {
+        let (matched, steps) = (self.matched(), request.steps());
+        if !matched.path.matches(request.path(), steps) {
+            return if steps.are_exceeded() { Err(OverBudget::Target) } else { Ok(false) };
+        }
+        matched.matches_except_path(request)
     }
 }
 

@@ -49,6 +49,7 @@ use super::Router;
 use crate::matches::Match;
 use crate::request::{Lookup, Request};
 use crate::route::Rule;
+use crate::steps::{OverBudget, Steps};
 use crate::wire;
 
 /// Which rule serves a request, and why the others do not.
@@ -61,6 +62,9 @@ pub struct Explanation<'a, T> {
     pub winner: Option<Considered<'a, T>>,
     /// Whether the request is a preflight that the winner's CORS filter answers.
     pub preflight: bool,
+    /// The part of the request that takes regular expressions too many steps, if one does:
+    /// then the request is an error. Winner and runners-up are those without a budget.
+    pub over_budget: Option<OverBudget>,
     /// The other candidates, in the order of precedence.
     pub runners_up: Vec<RunnerUp<'a, T>>,
 }
@@ -134,15 +138,27 @@ impl fmt::Display for Loss<'_> {
 impl<T: Clone> Router<T> {
     /// Explain which rule serves `request`. See the [module](self) for an example.
     pub fn explain<'a>(&'a self, request: &impl Request) -> Explanation<'a, T> {
-        let preflight = self.find(request).is_some_and(|found| found.preflight);
-        let lookup = if preflight { self.preflight_lookup(request) } else { Lookup::new(request) };
-        Explanation { preflight, ..self.explain_lookup(&lookup) }
+        let found = self.find(request);
+        let over_budget = found.as_ref().err().copied();
+        let preflight = found.ok().flatten().is_some_and(|found| found.preflight);
+        let steps = Steps::unlimited();
+        let lookup = if preflight {
+            self.preflight_lookup(request, &steps)
+        } else {
+            Lookup::new(request, &steps)
+        };
+        Explanation { preflight, over_budget, ..self.explain_lookup(&lookup) }
     }
 
-    fn explain_lookup<'a>(&'a self, request: &impl Request) -> Explanation<'a, T> {
+    fn explain_lookup<'a, R: Request>(&'a self, request: &Lookup<'_, R>) -> Explanation<'a, T> {
         let listener = self.listener(request.socket(), request.host());
-        let mut explanation =
-            Explanation { listener, winner: None, preflight: false, runners_up: Vec::new() };
+        let mut explanation = Explanation {
+            listener,
+            winner: None,
+            preflight: false,
+            over_budget: None,
+            runners_up: Vec::new(),
+        };
         let hosts = listener.and_then(|listener| self.attached.get(listener.name.as_str()));
         let Some(hosts) = hosts else { return explanation };
         for (tier, paths) in hosts.tiers(request.host()) {
@@ -156,7 +172,12 @@ impl<T: Clone> Router<T> {
 }
 
 impl<'a, T> Explanation<'a, T> {
-    fn consider(&mut self, hostname: String, candidate: &'a Candidate<T>, request: &impl Request) {
+    fn consider<R: Request>(
+        &mut self,
+        hostname: String,
+        candidate: &'a Candidate<T>,
+        request: &Lookup<'_, R>,
+    ) {
         let Candidate { rule, match_index, payload } = candidate;
         let considered = Considered { hostname, rule, match_index: *match_index, payload };
         let loss = match (unmet(candidate.matched(), request), &self.winner) {
@@ -171,8 +192,8 @@ impl<'a, T> Explanation<'a, T> {
     }
 }
 
-fn unmet<'a>(matched: &'a Match, request: &impl Request) -> Option<Unmet<'a>> {
-    if !matched.path.matches(request.path()) {
+fn unmet<'a, R: Request>(matched: &'a Match, request: &Lookup<'_, R>) -> Option<Unmet<'a>> {
+    if !matched.path.matches(request.path(), request.steps()) {
         return Some(Unmet::Path);
     }
     if let Some(method) = matched.method.as_ref().filter(|_| !matched.matches_method(request)) {

@@ -26,13 +26,13 @@
 //! router.insert_route(&route("/tea")?, |rule| format!("director of {}", rule.identity));
 //!
 //! let request = OwnedRequest::new("GET", "cafe.example.com", "/tea/green")?;
-//! assert_eq!(router.find(&request).unwrap().payload, "director of shop/tea/0");
+//! assert_eq!(router.find(&request)?.unwrap().payload, "director of shop/tea/0");
 //!
 //! // Requests keep the snapshot that they began with while an update builds the next one.
 //! let snapshot = router.clone();
 //! router.insert_route(&route("/coffee")?, |_| "another director".to_owned());
-//! assert!(router.find(&request).is_none());
-//! assert!(snapshot.find(&request).is_some());
+//! assert!(router.find(&request)?.is_none());
+//! assert!(snapshot.find(&request)?.is_some());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -58,6 +58,7 @@ use crate::host::Host;
 use crate::matches::Match;
 use crate::request::{Lookup, Request};
 use crate::route::{Route, Rule};
+use crate::steps::{OverBudget, Steps};
 use crate::wire;
 
 /// The listeners of one socket by their hostname.
@@ -225,37 +226,50 @@ impl<T: Clone> Router<T> {
     /// It does not allocate, save for what is rare: a repeated header, an encoded query
     /// parameter or a query of more than 256 bytes that a match reads, and the first use of a
     /// regular expression in a thread.
-    pub fn find(&self, request: &impl Request) -> Option<Found<'_, T>> {
+    ///
+    /// # Errors
+    /// The regular expressions of routes take too many [`steps`](crate::steps) for this
+    /// request, so that it remains unknown which rule serves it.
+    pub fn find(&self, request: &impl Request) -> Result<Option<Found<'_, T>>, OverBudget> {
+        let steps = Steps::of_request();
         if request.method() == b"OPTIONS" {
-            return self.find_for_options(request);
+            return self.find_for_options(request, &steps);
         }
-        self.find_lookup(&Lookup::new(request))
+        self.find_lookup(&Lookup::new(request, &steps))
     }
 
-    fn find_lookup<R: Request>(&self, request: &Lookup<'_, R>) -> Option<Found<'_, T>> {
-        let listener = self.listener(request.socket(), request.host())?;
-        let hosts = self.attached.get(listener.name.as_str())?;
-        hosts.tiers(request.host()).find_map(|(_, paths)| {
-            first_match(paths, request).map(|candidate| Found {
-                listener,
-                rule: &candidate.rule,
-                match_index: candidate.match_index,
-                payload: &candidate.payload,
-                preflight: false,
-            })
-        })
+    fn find_lookup<R: Request>(
+        &self,
+        request: &Lookup<'_, R>,
+    ) -> Result<Option<Found<'_, T>>, OverBudget> {
+        let listener = self.listener(request.socket(), request.host());
+        let hosts = listener.and_then(|listener| self.attached.get(listener.name.as_str()));
+        let (Some(listener), Some(hosts)) = (listener, hosts) else { return Ok(None) };
+        for (_, paths) in hosts.tiers(request.host()) {
+            if let Some(candidate) = first_match(paths, request)? {
+                return Ok(Some(Found {
+                    listener,
+                    rule: &candidate.rule,
+                    match_index: candidate.match_index,
+                    payload: &candidate.payload,
+                    preflight: false,
+                }));
+            }
+        }
+        Ok(None)
     }
 }
 
-fn first_match<'a, T>(paths: &'a PathTree<T>, request: &impl Request) -> Option<&'a Candidate<T>> {
-    let walked = paths.walk(request.path(), &mut |candidate| {
-        if candidate.matches(request) {
-            ControlFlow::Break(candidate)
-        } else {
-            ControlFlow::Continue(())
-        }
+fn first_match<'a, T, R: Request>(
+    paths: &'a PathTree<T>,
+    request: &Lookup<'_, R>,
+) -> Result<Option<&'a Candidate<T>>, OverBudget> {
+    let walked = paths.walk(request.path(), &mut |candidate| match candidate.matches(request) {
+        Ok(false) => ControlFlow::Continue(()),
+        Ok(true) => ControlFlow::Break(Ok(candidate)),
+        Err(over) => ControlFlow::Break(Err(over)),
     });
-    walked.break_value()
+    walked.break_value().transpose()
 }
 
 fn attach<T: Clone>(

@@ -11,29 +11,39 @@
 use super::{Found, Router};
 use crate::cors::requested_method;
 use crate::request::{Lookup, Request};
+use crate::steps::{OverBudget, Steps};
 
 impl<T: Clone> Router<T> {
-    pub(super) fn find_for_options(&self, request: &impl Request) -> Option<Found<'_, T>> {
-        let found = self.find_lookup(&Lookup::new(request));
-        let Some(method) = requested_method(request) else { return found };
-        match found {
+    pub(super) fn find_for_options(
+        &self,
+        request: &impl Request,
+        steps: &Steps,
+    ) -> Result<Option<Found<'_, T>>, OverBudget> {
+        let found = self.find_lookup(&Lookup::new(request, steps))?;
+        let Some(method) = requested_method(request) else { return Ok(found) };
+        Ok(match found {
             Some(found) if found.rule.cors.is_some() => Some(Found { preflight: true, ..found }),
             Some(found) if found.matched().method.is_some() => Some(found),
-            found => match self.find_lookup(&Lookup::with_method(request, method)) {
+            found => match self.find_lookup(&Lookup::with_method(request, method, steps))? {
                 Some(other) if other.rule.cors.is_some() => {
                     Some(Found { preflight: true, ..other })
                 }
                 _ => found,
             },
-        }
+        })
     }
 
     /// The lookup that finds the rule which answers a preflight.
-    pub(super) fn preflight_lookup<'r, R: Request>(&self, request: &'r R) -> Lookup<'r, R> {
-        let plain = Lookup::new(request);
+    pub(super) fn preflight_lookup<'r, R: Request>(
+        &self,
+        request: &'r R,
+        steps: &'r Steps,
+    ) -> Lookup<'r, R> {
+        let plain = Lookup::new(request, steps);
+        let found = self.find_lookup(&plain).ok().flatten();
         match requested_method(request) {
-            Some(method) if self.find_lookup(&plain).is_none_or(|it| it.rule.cors.is_none()) => {
-                Lookup::with_method(request, method)
+            Some(method) if found.is_none_or(|it| it.rule.cors.is_none()) => {
+                Lookup::with_method(request, method, steps)
             }
             _ => plain,
         }

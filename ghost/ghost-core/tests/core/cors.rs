@@ -167,7 +167,7 @@ fn served(rules: &str, method: &str, announced: Option<&str>) -> Option<(String,
             .with_header("origin", b"https://a.org")
             .with_header("access-control-request-method", announced.as_bytes());
     }
-    let found = router.find(&sent).map(|found| (found.payload.clone(), found.preflight));
+    let found = router.find(&sent).unwrap().map(|found| (found.payload.clone(), found.preflight));
     let explained = router.explain(&sent);
     let winner = explained.winner.map(|winner| winner.payload.clone());
     assert_eq!(winner.map(|winner| (winner, explained.preflight)), found);

@@ -13,6 +13,7 @@ mod pattern;
 mod request;
 mod route;
 mod router;
+mod steps;
 mod support;
 mod target;
 mod timing;

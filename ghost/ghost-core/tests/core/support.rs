@@ -64,7 +64,7 @@ pub(crate) fn one_listener(routes: &[(&str, &str)]) -> TestRouter {
 
 /// The identity of the rule that serves, and the index of its match.
 pub(crate) fn served(router: &TestRouter, request: &OwnedRequest) -> Option<(String, usize)> {
-    router.find(request).map(|found| {
+    router.find(request).unwrap().map(|found| {
         assert_eq!(*found.payload, *found.rule.identity);
         (found.payload.clone(), found.match_index)
     })

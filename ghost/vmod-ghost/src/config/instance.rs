@@ -5,6 +5,7 @@
 
 use std::ffi::CStr;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,6 +40,8 @@ pub struct Snapshot {
     pub requests: Arc<Requests>,
     /// Ghost's own responses.
     pub responses: Arc<Responses>,
+    /// Counts requests that regular expressions take too many steps for.
+    pub over_budget: Arc<AtomicU64>,
 }
 
 /// Ghost in one VCL.
@@ -139,6 +142,10 @@ impl Instance {
             requests: directors.applied.requests(),
             router: directors.router.clone(),
             responses: Arc::clone(&directors.responses),
+            over_budget: self
+                .store()
+                .map(|store| Arc::clone(&store.over_budget))
+                .unwrap_or_default(),
         })));
         if !retired.is_empty() {
             retirement.add((before, retired));

@@ -21,6 +21,8 @@ pub struct Store {
     counters: Mutex<HashMap<Arc<str>, Arc<Counters>>>,
     /// Requests that no route matched.
     pub unrouted: Arc<Counters>,
+    /// Requests among these that regular expressions take too many steps for.
+    pub over_budget: Arc<AtomicU64>,
 }
 
 impl Store {
@@ -37,6 +39,7 @@ impl Store {
             current: Mutex::default(),
             counters: Mutex::default(),
             unrouted: Arc::default(),
+            over_budget: Arc::default(),
         });
         stores.push(Arc::clone(&store));
         store
@@ -82,7 +85,12 @@ impl Store {
         let counters = lock(&self.counters);
         let routes: Map<String, Value> =
             counters.iter().map(|(route, counts)| (route.to_string(), counts.to_json())).collect();
-        json!({ "id": id, "routes": routes, "unrouted": self.unrouted.to_json() })
+        json!({
+            "id": id,
+            "routes": routes,
+            "unrouted": self.unrouted.to_json(),
+            "overBudget": self.over_budget.load(Ordering::Relaxed),
+        })
     }
 
     fn forget_counters(&self, before: &Loaded, after: &Loaded) {

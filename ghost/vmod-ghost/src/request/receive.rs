@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
-use ghost_core::{is_tunnel_request, join_values, target, Host, Request};
+use ghost_core::{is_tunnel_request, join_values, target, Host, OverBudget, Request};
 
 use super::forwarding;
 use super::loops;
@@ -128,8 +129,16 @@ fn route(
     }
     let (path, query) = target::split(http.url());
     let routed = Routed { socket, host: &host, http, path, query };
-    let Some(found) = snapshot.router.find(&routed) else {
-        return response(|all| &all.not_found);
+    let found = match snapshot.router.find(&routed) {
+        Ok(Some(found)) => found,
+        Ok(None) => return response(|all| &all.not_found),
+        Err(over) => {
+            snapshot.over_budget.fetch_add(1, Relaxed);
+            return response(match over {
+                OverBudget::Target => |all| &all.target_over_budget,
+                OverBudget::Header => |all| &all.header_over_budget,
+            });
+        }
     };
     let (entry, index) = (Arc::clone(found.payload), found.match_index);
     let (route, preflight) = (&found.rule.route, found.preflight);

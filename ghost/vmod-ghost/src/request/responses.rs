@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use ghost_core::cors::Preflight;
-use ghost_core::Cors;
+use ghost_core::{Cors, OverBudget};
 use serde_json::json;
 
 use super::synthetic::Synthetic;
@@ -25,6 +25,10 @@ pub struct Responses {
     pub not_found: Director,
     /// 405: a tunnel, or a method that one of ghost's own pages does not have.
     pub method_not_allowed: Director,
+    /// 414: regular expressions take too many steps for the path or the query.
+    pub target_over_budget: Director,
+    /// 431: regular expressions take too many steps for a header.
+    pub header_over_budget: Director,
     /// 421: the connection was made for another listener.
     pub misdirected: Director,
     /// 508: the request has passed this gateway before, and again.
@@ -54,6 +58,8 @@ impl Responses {
             bad_request: fixed(vcl, "400", 400, "malformed Host or request target")?,
             not_found: fixed(vcl, "404", 404, "no route takes this request")?,
             method_not_allowed: fixed(vcl, "405", 405, "method not allowed here")?,
+            target_over_budget: over_budget(vcl, OverBudget::Target)?,
+            header_over_budget: over_budget(vcl, OverBudget::Header)?,
             misdirected: fixed(vcl, "421", 421, "this connection is for other hosts")?,
             loop_detected: fixed(vcl, "508", 508, LOOP)?,
             no_backend: fixed(vcl, "no-backend", 500, "no backend of the rule has a weight")?
@@ -86,6 +92,10 @@ impl Responses {
 fn fixed(vcl: &Vcl, name: &str, status: u16, reason: &str) -> Result<Director, Refused> {
     let response = Response::error(status, reason);
     Synthetic::add(vcl, name, move |_| response.clone())
+}
+
+fn over_budget(vcl: &Vcl, part: OverBudget) -> Result<Director, Refused> {
+    fixed(vcl, &part.status().to_string(), part.status(), &part.to_string())
 }
 
 /// The response to a preflight, given bereq.
