@@ -3,8 +3,11 @@
 
 from collections.abc import Sequence
 
-# Whether ghost accepts pattern as a regular expression.
-def validate_regex(pattern: str) -> None: ...
+# What a regular expression takes from the budget of its route, and why ghost rejects it (None if it doesn't).
+def compile_regex(pattern: str) -> tuple[int, str | None]: ...
+
+# What the distinct regular expressions of a route may take together; ghost enforces it too.
+def route_regex_budget() -> int: ...
 
 # Whether ghost accepts document as a wire.Routing, its regular expressions included.
 def check_routing(document: bytes) -> None: ...

@@ -103,7 +103,7 @@ def test_value_that_regexes_take_too_many_steps_for_is_an_error_and_counted(tea,
         *(wire.Match(query=(wire.ValueMatch(name="kind", value=each, type="regex"),)) for each in patterns),
     ]
     routes = [route("regexes", to(backend("tea"), matches=matches)), route("plain", to(backend("tea")))]
-    with GhostHarness(Config(routes, {"tea": [tea]})) as ghost:
+    with GhostHarness(Config(routes, {"tea": [tea]}), parameters={"http_req_hdr_len": "32k"}) as ghost:
         answer = ghost.get(path, headers=headers)
         assert answer.status == status
         assert b"take more than" in answer.body

@@ -14,7 +14,7 @@
 //! | [`router::precedence`] | conflict rules, with an example of each |
 //! | [`router::explain`] | why a rule serves a request, and why the others do not |
 //! | [`filters`], [`redirect`], [`rewrite`], [`cors`] | what the filters of a rule change |
-//! | [`steps`] | how much work a request may cause |
+//! | [`budget`], [`steps`] | how much work a route and a request may cause |
 //! | [`backends`], [`timing`] | weighted choice, timeouts and retries |
 //! | [`cdn_loop`], [`forwarding`] | detection of loops, headers of proxies in front |
 #![forbid(unsafe_code)]
@@ -52,7 +52,7 @@ pub use cors::Cors;
 pub use filters::{Filters, HeaderLine, HeaderModifier};
 pub use host::Host;
 pub use matches::{Match, MatchError, MatchField, PathPattern, ValueMatch, ValuePattern};
-pub use pattern::{Pattern, PatternError};
+pub use pattern::{budget, Pattern, PatternError};
 pub use request::{is_tunnel_request, join_values, OwnedRequest, Request, RequestError};
 pub use route::{Action, Route, RouteError, Rule};
 pub use router::explain::{Considered, Explanation, Loss, RunnerUp, Unmet};

@@ -27,6 +27,7 @@
 
 use std::fmt;
 
+use crate::budget::Budget;
 use crate::pattern::{Pattern, PatternError};
 use crate::request::{Lookup, Request};
 use crate::steps::{OverBudget, Steps};
@@ -118,12 +119,20 @@ impl Match {
     /// # Errors
     /// A regular expression in it is rejected.
     pub fn compile(source: &wire::Match) -> Result<Self, MatchError> {
-        let path = PathPattern::compile(&source.path);
+        Self::compile_within(source, &mut Budget::default())
+    }
+
+    /// Compile a match of a route that has this budget.
+    pub(crate) fn compile_within(
+        source: &wire::Match,
+        budget: &mut Budget,
+    ) -> Result<Self, MatchError> {
+        let path = PathPattern::compile(&source.path, budget);
         Ok(Self {
             path: path.map_err(|error| MatchError { field: MatchField::Path, error })?,
             method: source.method.as_deref().map(Into::into),
-            headers: compile_values(&source.headers, MatchField::Header)?,
-            query: compile_values(&source.query, MatchField::Query)?,
+            headers: compile_values(&source.headers, MatchField::Header, budget)?,
+            query: compile_values(&source.query, MatchField::Query, budget)?,
         })
     }
 
@@ -156,13 +165,13 @@ impl Match {
 }
 
 impl PathPattern {
-    fn compile(source: &wire::PathMatch) -> Result<Self, PatternError> {
+    fn compile(source: &wire::PathMatch, budget: &mut Budget) -> Result<Self, PatternError> {
         Ok(match source.r#type {
             wire::PathMatchType::Exact => Self::Exact(source.value.as_str().into()),
             wire::PathMatchType::Prefix => {
                 Self::Prefix(source.value.strip_suffix('/').unwrap_or(&source.value).into())
             }
-            wire::PathMatchType::Regex => Self::Regex(Pattern::new(&source.value)?),
+            wire::PathMatchType::Regex => Self::Regex(budget.compile(&source.value)?),
         })
     }
 
@@ -190,10 +199,10 @@ impl PathPattern {
 }
 
 impl ValueMatch {
-    fn compile(source: &wire::ValueMatch) -> Result<Self, PatternError> {
+    fn compile(source: &wire::ValueMatch, budget: &mut Budget) -> Result<Self, PatternError> {
         let value = match source.r#type {
             wire::ValueMatchType::Exact => ValuePattern::Exact(source.value.as_str().into()),
-            wire::ValueMatchType::Regex => ValuePattern::Regex(Pattern::new(&source.value)?),
+            wire::ValueMatchType::Regex => ValuePattern::Regex(budget.compile(&source.value)?),
         };
         Ok(Self { name: source.name.as_str().into(), value })
     }
@@ -221,9 +230,10 @@ impl ValuePattern {
 fn compile_values(
     sources: &[wire::ValueMatch],
     field: fn(Box<str>) -> MatchField,
+    budget: &mut Budget,
 ) -> Result<Box<[ValueMatch]>, MatchError> {
     let compile = |source: &wire::ValueMatch| {
-        ValueMatch::compile(source)
+        ValueMatch::compile(source, budget)
             .map_err(|error| MatchError { field: field(source.name.as_str().into()), error })
     };
     sources.iter().map(compile).collect()

@@ -42,39 +42,75 @@ use regex_syntax::hir::{Hir, Look};
 
 use crate::steps::{Steps, SIMULATED};
 
+pub mod budget;
+mod shared;
+
 /// The memory that one pattern may use.
 const SIZE_LIMIT: usize = 1 << 20;
-/// The memory, and so the time (about 25 ms), that building a table may use.
-const EFFORT_LIMIT: usize = 512 << 10;
+/// The memory that building a table may use, and so the time: 512 KiB take about 25 ms. Each
+/// limit is tried if the one before does not suffice, so that the charge of a pattern tells how
+/// much work it was.
+const EFFORTS: [usize; 4] = [8 << 10, 32 << 10, 128 << 10, 512 << 10];
+/// The charge for a pattern itself, and for each byte of its text.
+const CHARGE: (usize, usize) = (1 << 10, 64);
+/// The charge for a simulated pattern, which has a small cache in each thread.
+const SIMULATED_CHARGE: usize = 32 << 10;
 /// About 60 states: small enough to be simulated.
 const SMALL: usize = 2 << 10;
-/// The memory that the table of a small pattern may use, and building it.
-const SMALL_TABLE: usize = 32 << 10;
+/// How many of the efforts to spend on the table of a small pattern.
+const SMALL_EFFORTS: usize = 2;
 
 const TOO_MANY_STATES: &str =
     "its repetitions or classes make too many states when compiled; use fewer, or smaller ones";
 
 /// A compiled regular expression that must match the whole value.
+///
+/// Patterns of the same text share their memory, also across routes.
 #[derive(Clone)]
-pub struct Pattern {
+pub struct Pattern(Arc<Compiled>);
+
+struct Compiled {
     source: Box<str>,
     literal_prefix: Box<[u8]>,
     machine: Machine,
+    charge: usize,
 }
 
-#[derive(Clone)]
 enum Machine {
-    Table(Arc<dense::DFA<Vec<u32>>>),
+    Table(Box<dense::DFA<Vec<u32>>>),
     Simulated { regex: meta::Regex, steps: u64 },
 }
 
 /// Why a regular expression is rejected, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PatternError(String);
+pub struct PatternError {
+    text: String,
+    over_budget: bool,
+}
+
+impl PatternError {
+    fn new(text: String) -> Self {
+        Self { text, over_budget: false }
+    }
+
+    pub(crate) fn over_budget(patterns: usize, spent: usize, budget: usize) -> Self {
+        let text = format!(
+            "{patterns} of the route's regular expressions take {spent} bytes, more than the \
+             budget of {budget}; use fewer or simpler ones, or split the route"
+        );
+        Self { text, over_budget: true }
+    }
+
+    /// Whether the patterns of the route exceed their [`budget`](crate::budget).
+    #[must_use]
+    pub fn is_over_budget(&self) -> bool {
+        self.over_budget
+    }
+}
 
 impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -82,7 +118,7 @@ impl std::error::Error for PatternError {}
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pattern").field(&self.source).finish()
+        f.debug_tuple("Pattern").field(&self.0.source).finish()
     }
 }
 
@@ -92,13 +128,25 @@ impl Pattern {
     /// # Errors
     /// `source` is not a regular expression, or it compiles to too many states.
     pub fn new(source: &str) -> Result<Self, PatternError> {
-        let hir = parse(source)?;
-        let literal_prefix = literal_prefix(&hir);
-        // Joined as syntax trees: in text, a pattern such as "a)|(b" could break out of
-        // its parentheses.
-        let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
-        let machine = Machine::new(&whole).map_err(|why| too_large(source, &why))?;
-        Ok(Self { source: source.into(), literal_prefix, machine })
+        Self::compile(source).0
+    }
+
+    /// Compile `source`, and say what to charge a route for that, also if it fails.
+    pub fn compile(source: &str) -> (Result<Self, PatternError>, usize) {
+        if let Some(shared) = shared::get(source) {
+            let charge = shared.charge;
+            return (Ok(Self(shared)), charge);
+        }
+        let (base, per_byte) = CHARGE;
+        let mut charge = base + per_byte * source.len();
+        let compiled = Compiled::new(source, &mut charge);
+        (compiled.map(|compiled| Self(shared::insert(compiled))), charge)
+    }
+
+    /// What it takes from the [`budget`](crate::budget) of a route, in bytes.
+    #[must_use]
+    pub fn charge(&self) -> usize {
+        self.0.charge
     }
 
     /// Whether it matches the whole of `value`.
@@ -109,8 +157,8 @@ impl Pattern {
 
     /// Whether it matches the whole of `value`; false if that takes too many `steps`.
     pub(crate) fn matches_within(&self, value: &[u8], steps: &Steps) -> bool {
-        value.starts_with(&self.literal_prefix)
-            && match &self.machine {
+        value.starts_with(&self.0.literal_prefix)
+            && match &self.0.machine {
                 Machine::Table(table) => table_matches(table, value, steps),
                 Machine::Simulated { regex, steps: each } => {
                     let affordable = steps.begin(value.len(), *each) == value.len();
@@ -124,13 +172,13 @@ impl Pattern {
     /// The text that it was compiled from.
     #[must_use]
     pub fn source(&self) -> &str {
-        &self.source
+        &self.0.source
     }
 
     /// Bytes that every matching value begins with.
     #[must_use]
     pub fn literal_prefix(&self) -> &[u8] {
-        &self.literal_prefix
+        &self.0.literal_prefix
     }
 }
 
@@ -142,21 +190,38 @@ fn parse(source: &str) -> Result<Hir, PatternError> {
             regex_syntax::Error::Translate(e) => (e.kind().to_string(), e.span().start.offset),
             _ => (error.to_string(), 0),
         };
-        PatternError(format!("\"{source}\" is not a regular expression: {what} (at byte {offset})"))
+        PatternError::new(format!(
+            "\"{source}\" is not a regular expression: {what} (at byte {offset})"
+        ))
     })
 }
 
+impl Compiled {
+    /// Compile `source` and add the work to `charge`.
+    fn new(source: &str, charge: &mut usize) -> Result<Self, PatternError> {
+        let hir = parse(source)?;
+        let literal_prefix = literal_prefix(&hir);
+        // Joined as syntax trees: in text, a pattern such as "a)|(b" could break out of
+        // its parentheses.
+        let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
+        let machine = Machine::new(&whole, charge).map_err(|why| too_large(source, &why))?;
+        Ok(Self { source: source.into(), literal_prefix, machine, charge: *charge })
+    }
+}
+
 impl Machine {
-    /// The machine of a pattern, or why there is none.
-    fn new(whole: &Hir) -> Result<Self, String> {
+    /// The machine of a pattern, or why there is none. What it takes is added to `charge`.
+    fn new(whole: &Hir, charge: &mut usize) -> Result<Self, String> {
         let Ok(small) = states(whole, SMALL) else {
-            let table = table(&states(whole, SIZE_LIMIT)?, SIZE_LIMIT, EFFORT_LIMIT)?;
-            return Ok(Self::Table(Arc::new(table)));
+            let large = states(whole, SIZE_LIMIT);
+            // Building states up to the limit is work too.
+            *charge += large.as_ref().map_or(SIZE_LIMIT / 4, NFA::memory_usage);
+            return table(&large?, &EFFORTS, charge);
         };
-        match table(&small, SMALL_TABLE, SMALL_TABLE) {
-            Ok(table) => Ok(Self::Table(Arc::new(table))),
-            Err(_) => simulated(whole, &small),
-        }
+        table(&small, &EFFORTS[..SMALL_EFFORTS], charge).or_else(|_| {
+            *charge += SIMULATED_CHARGE;
+            simulated(whole, &small)
+        })
     }
 }
 
@@ -173,20 +238,23 @@ fn states(whole: &Hir, limit: usize) -> Result<NFA, String> {
 /// The table of a pattern, or why there is none.
 ///
 /// Expected reasons are the size, and `(?u)\b`, which tables don't support.
-fn table(states: &NFA, size: usize, effort: usize) -> Result<dense::DFA<Vec<u32>>, String> {
-    let config = dense::Config::new()
-        .start_kind(StartKind::Anchored)
-        .accelerate(false)
-        .dfa_size_limit(Some(size))
-        .determinize_size_limit(Some(effort));
-    let table = dense::Builder::new().configure(config).build_from_nfa(states);
-    table.map_err(|error| {
-        if error.is_size_limit_exceeded() {
-            TOO_MANY_STATES.to_owned()
-        } else {
-            error.to_string()
+fn table(states: &NFA, efforts: &[usize], charge: &mut usize) -> Result<Machine, String> {
+    for &effort in efforts {
+        let config = dense::Config::new()
+            .start_kind(StartKind::Anchored)
+            .accelerate(false)
+            .dfa_size_limit(Some(SIZE_LIMIT.min(2 * effort)))
+            .determinize_size_limit(Some(effort));
+        match dense::Builder::new().configure(config).build_from_nfa(states) {
+            Ok(table) => {
+                *charge += table.memory_usage();
+                return Ok(Machine::Table(Box::new(table)));
+            }
+            Err(error) if error.is_size_limit_exceeded() => *charge += effort,
+            Err(error) => return Err(error.to_string()),
         }
-    })
+    }
+    Err(TOO_MANY_STATES.to_owned())
 }
 
 /// A pattern without a table.
@@ -233,5 +301,5 @@ fn literal_prefix(hir: &Hir) -> Box<[u8]> {
 }
 
 fn too_large(source: &str, why: &str) -> PatternError {
-    PatternError(format!("the regular expression \"{source}\" is too large: {why}"))
+    PatternError::new(format!("the regular expression \"{source}\" is too large: {why}"))
 }

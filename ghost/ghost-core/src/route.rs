@@ -37,6 +37,7 @@ use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 
 use crate::backends::Backends;
+use crate::budget::Budget;
 use crate::cors::Cors;
 use crate::filters::Filters;
 use crate::matches::{Match, MatchError};
@@ -129,16 +130,18 @@ impl Route {
     /// Compile a route from the wire.
     ///
     /// # Errors
-    /// A regular expression in it is rejected.
+    /// A regular expression in it is rejected, or all of them exceed the
+    /// [`budget`](crate::budget) of a route.
     pub fn compile(source: &wire::Route) -> Result<Self, RouteError> {
         let key: Arc<str> = format!("{}/{}", source.namespace, source.name).into();
+        let mut budget = Budget::default();
         let rules = source
             .rules
             .iter()
             .enumerate()
             .map(|(index, rule)| {
                 let identity = format!("{key}/{}", label(&source.rules, index)).into();
-                let matches = compile_matches(rule, index, &key)?;
+                let matches = compile_matches(rule, index, &key, &mut budget)?;
                 Ok(Arc::new(Rule {
                     route: Arc::clone(&key),
                     identity,
@@ -156,6 +159,31 @@ impl Route {
             .collect::<Result<_, _>>()?;
         let attachments = source.attachments.clone().into();
         Ok(Self { key, attachments, rules, fingerprint: fingerprint(source) })
+    }
+
+    /// Compile a route, or one that answers 500 in its place if its regular expressions exceed
+    /// their [`budget`](crate::budget). The latter hides no other route: it ranks last. The
+    /// control plane rejects such routes. One that knows another budget must not stop the
+    /// routes that travel beside it.
+    ///
+    /// # Errors
+    /// A regular expression in it is rejected.
+    pub fn compile_or_replace(source: &wire::Route) -> Result<Self, RouteError> {
+        match Self::compile(source) {
+            Err(error) if error.error.error.is_over_budget() => {
+                let path =
+                    wire::PathMatch { r#type: wire::PathMatchType::Regex, value: ".*".into() };
+                let rule = wire::Rule {
+                    matches: vec![wire::Match { path, ..wire::Match::default() }],
+                    status: Some(500),
+                    approximate: true,
+                    ..wire::Rule::default()
+                };
+                let replacement = wire::Route { rules: vec![rule], ..source.clone() };
+                Ok(Self { fingerprint: fingerprint(source), ..Self::compile(&replacement)? })
+            }
+            compiled => compiled,
+        }
     }
 
     /// `namespace/name`.
@@ -200,9 +228,10 @@ fn compile_matches(
     source: &wire::Rule,
     rule: usize,
     route: &str,
+    budget: &mut Budget,
 ) -> Result<Box<[Match]>, RouteError> {
     let compile = |(nth, from)| {
-        Match::compile(from).map_err(|error| RouteError {
+        Match::compile_within(from, budget).map_err(|error| RouteError {
             route: route.to_owned(),
             rule,
             r#match: nth,

@@ -24,10 +24,17 @@ mod _ghost {
         PyBytes, PyResult, Python,
     };
 
-    /// Raise `ValueError` unless ghost accepts `pattern` as a regular expression.
+    /// What a regular expression takes from the budget of its route, and why ghost rejects it.
     #[pyfunction]
-    fn validate_regex(pattern: &str) -> PyResult<()> {
-        ghost_core::Pattern::new(pattern).map(drop).map_err(value_error)
+    fn compile_regex(pattern: &str) -> (usize, Option<String>) {
+        let (compiled, charge) = ghost_core::Pattern::compile(pattern);
+        (charge, compiled.err().map(|error| error.to_string()))
+    }
+
+    /// What the regular expressions of one route may take together.
+    #[pyfunction]
+    fn route_regex_budget() -> usize {
+        ghost_core::budget::ROUTE_BUDGET
     }
 
     /// Raise `ValueError` unless ghost accepts `document` as a routing shard.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod backends;
+mod budgets;
 mod cors;
 mod explain;
 mod filters;
@@ -13,7 +14,6 @@ mod pattern;
 mod request;
 mod route;
 mod router;
-mod steps;
 mod support;
 mod target;
 mod timing;

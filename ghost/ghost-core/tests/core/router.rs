@@ -319,20 +319,23 @@ fn long_query_is_parsed_once_for_all_matches() {
 
 #[test]
 fn lookup_and_drop_of_deep_routes_fit_a_small_stack() {
-    let rules: Vec<_> = (0..500)
+    // A route each: together the patterns would exceed the budget of one.
+    let routes: Vec<_> = (0..500)
         .map(|depth| {
             let path = "/a".repeat(depth);
-            format!(
-                r#"{{"matches": [{{"path": {{"type": "prefix", "value": "{path}/b{depth}"}}}},
-                                 {{"path": {{"type": "regex", "value": "{path}/[0-9]+"}}}}]}}"#
-            )
+            let rules = format!(
+                r#"[{{"matches": [{{"path": {{"type": "prefix", "value": "{path}/b{depth}"}}}},
+                                  {{"path": {{"type": "regex", "value": "{path}/[0-9]+"}}}}]}}]"#
+            );
+            (format!("deep{depth}"), rules)
         })
         .collect();
-    let router = one_listener(&[("deep", &format!("[{}]", rules.join(",")))]);
+    let named: Vec<_> = routes.iter().map(|(name, rules)| (&**name, &**rules)).collect();
+    let router = one_listener(&named);
     // varnishd gives its workers 80 KiB, of which part is in use.
     let worker = std::thread::Builder::new().stack_size(48 << 10).spawn(move || {
         let target = format!("{}/7", "/a".repeat(499));
-        assert_eq!(rule(&router, &get("h", &target)), "ns/deep/499");
+        assert_eq!(rule(&router, &get("h", &target)), "ns/deep499/0");
         drop(router);
     });
     worker.unwrap().join().unwrap();

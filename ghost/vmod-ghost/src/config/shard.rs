@@ -193,7 +193,7 @@ fn routing_shard(source: wire::Routing, before: &Loaded) -> Result<RoutingShard,
         if let Some(old) = old.filter(|old| old.is_compiled_from(route)) {
             return Ok((Arc::clone(old.key()), Arc::clone(old)));
         }
-        let new = Route::compile(route).map_err(|error| error.to_string())?;
+        let new = Route::compile_or_replace(route).map_err(|error| error.to_string())?;
         Ok((Arc::clone(new.key()), Arc::new(new)))
     };
     let routes = source.routes.iter().map(compile).collect::<Result<_, String>>()?;

@@ -71,10 +71,10 @@ def translate_route(key: Key, options: Options, view: View) -> TranslatedRoute |
     parents = [parent for parent in asked if parent is not None]
     if not parents:
         return None
-    rules = _within(
-        options.route_limit, translate_rules(route, allow_external_name=options.allow_external_name, view=view)
-    )
     taken = _taken(parents)
+    allow_external_name = options.allow_external_name
+    translated = translate_rules(route, allow_external_name=allow_external_name, attached=bool(taken), view=view)
+    rules = _within(options.route_limit, translated)
     return TranslatedRoute(
         routes={gateway: found for gateway, by in taken.items() if (found := _route(route, rules, by)) is not None},
         attached=frozenset(_counted(taken) if rules.rejection is None else ()),
@@ -85,9 +85,12 @@ def translate_route(key: Key, options: Options, view: View) -> TranslatedRoute |
 
 def _within(limit: int | None, rules: Rules) -> Rules:
     """Return the rules; one that answers 500 in their place where they are too large to be carried."""
-    if limit is None or (size := len(_encode(rules.rules))) <= limit:
+    if rules.excess is not None:
+        message = rules.excess
+    elif limit is None or (size := len(_encode(rules.rules))) <= limit:
         return rules
-    message = f"its rules have {size:,} bytes, more than the limit of {limit:,}; split the route"
+    else:
+        message = f"its rules have {size:,} bytes, more than the limit of {limit:,}; split the route"
     return structs.replace(rules, rules=(TOO_LARGE,), invalid=(Problem("UnsupportedValue", message),))
 
 

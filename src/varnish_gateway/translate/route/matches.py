@@ -21,9 +21,11 @@ from varnish_gateway.translate.conditions import Problem
 from varnish_gateway.translate.route.regexes import why_invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from varnish_gateway.api.gateway_networking import HTTPPathMatch, HTTPValueMatch, RouteMatch
+
+    WhyInvalid = Callable[[str], str | None]
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"})
 # Defaults are left out of the wire format only where they are the very same object.
@@ -39,25 +41,27 @@ _ANY_VALUE = "(?s).*"
 _LITERAL = re.compile(r"\^?((?:[\w/~!@%&=:;,'\"<>-](?![*?{]))*)", re.ASCII)
 
 
-def translate_matches(matches: Sequence[RouteMatch]) -> tuple[tuple[wire.Match, ...], list[Problem]]:
+def translate_matches(
+    matches: Sequence[RouteMatch], why_invalid: WhyInvalid = why_invalid
+) -> tuple[tuple[wire.Match, ...], list[Problem]]:
     """Return the matches of a rule and what is wrong with them. No matches match everything."""
     problems: list[Problem] = []
     if not matches:
         return EVERYTHING, problems
-    return tuple(_match(match, problems) for match in matches), problems
+    return tuple(_match(match, problems, why_invalid) for match in matches), problems
 
 
-def _match(match: RouteMatch, problems: list[Problem]) -> wire.Match:
-    bad_path = _path_problems(match.path)
+def _match(match: RouteMatch, problems: list[Problem], why_invalid: WhyInvalid) -> wire.Match:
+    bad_path = _path_problems(match.path, why_invalid)
     problems.extend(bad_path)
     problems.extend(_method_problems(match.method))
-    problems.extend(_value_problems("header", match.headers))
-    problems.extend(_value_problems("query parameter", match.query_params))
+    problems.extend(_value_problems("header", match.headers, why_invalid))
+    problems.extend(_value_problems("query parameter", match.query_params, why_invalid))
     return wire.Match(
         path=_beginning(match.path) if bad_path else _path(match.path),
         method=match.method,
-        headers=_values(match.headers, str.lower),
-        query=_values(match.query_params, str),
+        headers=_values(match.headers, str.lower, why_invalid),
+        query=_values(match.query_params, str, why_invalid),
     )
 
 
@@ -74,7 +78,7 @@ def _beginning(path: HTTPPathMatch) -> wire.PathMatch:
     return wire.PathMatch(type="regex", value=f"{re.escape(literal[1]) if literal else ''}.*")
 
 
-def _path_problems(path: HTTPPathMatch) -> list[Problem]:
+def _path_problems(path: HTTPPathMatch, why_invalid: WhyInvalid) -> list[Problem]:
     if path.type not in _PATH_TYPES:
         return [_unknown("path match type", path.type)]
     if path.type == "RegularExpression" and (why := why_invalid(path.value)) is not None:
@@ -86,7 +90,7 @@ def _method_problems(method: str | None) -> list[Problem]:
     return [] if method is None or method in METHODS else [_unknown("method", method)]
 
 
-def _value_problems(what: str, values: Sequence[HTTPValueMatch]) -> list[Problem]:
+def _value_problems(what: str, values: Sequence[HTTPValueMatch], why_invalid: WhyInvalid) -> list[Problem]:
     problems = []
     for value in values:
         if value.type not in _VALUE_TYPES:
@@ -96,18 +100,28 @@ def _value_problems(what: str, values: Sequence[HTTPValueMatch]) -> list[Problem
     return problems
 
 
-def _values(values: Sequence[HTTPValueMatch], normal: Callable[[str], str]) -> tuple[wire.ValueMatch, ...]:
+def _values(
+    values: Sequence[HTTPValueMatch], normal: Callable[[str], str], why_invalid: WhyInvalid
+) -> tuple[wire.ValueMatch, ...]:
     """Of equivalent names only the first counts."""
     first: dict[str, HTTPValueMatch] = {}
     for value in values:
         first.setdefault(normal(value.name), value)
-    return tuple(_value(name, value) for name, value in first.items())
+    return tuple(_value(name, value, why_invalid) for name, value in first.items())
 
 
-def _value(name: str, value: HTTPValueMatch) -> wire.ValueMatch:
-    if _value_problems("", (value,)):
+def _value(name: str, value: HTTPValueMatch, why_invalid: WhyInvalid) -> wire.ValueMatch:
+    if _value_problems("", (value,), why_invalid):
         return wire.ValueMatch(name=name, value=_ANY_VALUE, type="regex")
     return wire.ValueMatch(name=name, value=value.value, type=_VALUE_TYPES[value.type])
+
+
+def regexes_of(rules: Iterable[wire.Rule]) -> Iterator[str]:
+    """Return the regular expressions that ghost compiles, in its order."""
+    for match in (match for rule in rules for match in rule.matches):
+        if match.path.type == "regex":
+            yield match.path.value
+        yield from (value.value for value in (*match.headers, *match.query) if value.type == "regex")
 
 
 def _unknown(what: str, value: str) -> Problem:

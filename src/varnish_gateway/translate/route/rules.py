@@ -21,7 +21,8 @@ from varnish_gateway.translate.conditions import Problem, summary
 from varnish_gateway.translate.policy.backend_tls import TlsRequired
 from varnish_gateway.translate.route.backends import resolve
 from varnish_gateway.translate.route.filters.rule_filters import translate_backend_filters, translate_filters
-from varnish_gateway.translate.route.matches import translate_matches
+from varnish_gateway.translate.route.matches import regexes_of, translate_matches
+from varnish_gateway.translate.route.regexes import RegexBudget
 from varnish_gateway.translate.route.retries import translate_retry
 from varnish_gateway.translate.route.timeouts import translate_timeouts
 
@@ -40,6 +41,7 @@ class Rules(Struct, frozen=True):
     invalid: tuple[Problem, ...]  # one for each rule that can't be served
     unresolved: tuple[Problem, ...]
     tls_targets: frozenset[Key] = frozenset()  # of the BackendTLSPolicies that backendRefs can't be resolved for
+    excess: str | None = None  # why their regular expressions are too much
 
     @property
     def rejection(self) -> Problem | None:
@@ -47,14 +49,19 @@ class Rules(Struct, frozen=True):
         return summary(self.invalid) if len(self.invalid) == len(self.rules) else None
 
 
-def translate_rules(route: HTTPRoute, *, allow_external_name: bool, view: View) -> Rules:
-    """Return the rules of a route and what is wrong with them."""
+def translate_rules(route: HTTPRoute, *, allow_external_name: bool, attached: bool = True, view: View) -> Rules:
+    """Return the rules of a route and what is wrong with them.
+
+    The regular expressions of a route that isn't ``attached`` are not compiled: it is not served.
+    """
+    budget = RegexBudget()
+    why_invalid = budget.why_invalid if attached else _unchecked
     rules: list[wire.Rule] = []
     invalid: list[Problem] = []
     unresolved: list[Problem] = []
     for number, rule in enumerate(route.spec.rules):
         backends = _Backends(route.metadata.namespace, allow_external_name=allow_external_name, view=view)
-        matches, faults = translate_matches(rule.matches)
+        matches, faults = translate_matches(rule.matches, why_invalid)
         translated, problem = _rule(rule, matches, faults, backends)
         rules.append(translated)
         unresolved.extend(backends.unresolved)
@@ -62,7 +69,20 @@ def translate_rules(route: HTTPRoute, *, allow_external_name: bool, view: View) 
             label = f"rule {number} ({rule.name})" if rule.name else f"rule {number}"
             invalid.append(Problem(problem.reason, f"{label}: {problem.message}"))
     tls_targets = frozenset(problem.target for problem in unresolved if isinstance(problem, TlsRequired))
-    return Rules(tuple(rules), tuple(invalid), tuple(dict.fromkeys(unresolved)), tls_targets)
+    excess = budget.excess or (_excess(rules) if invalid and attached else None)
+    return Rules(tuple(rules), tuple(invalid), tuple(dict.fromkeys(unresolved)), tls_targets, excess)
+
+
+def _unchecked(_: str) -> None:
+    return None
+
+
+def _excess(rules: Sequence[wire.Rule]) -> str | None:
+    """Return why the regular expressions are too much, where other ones stand for invalid ones."""
+    budget = RegexBudget()
+    for pattern in regexes_of(rules):
+        budget.why_invalid(pattern)
+    return budget.excess
 
 
 def _rule(

@@ -1,8 +1,13 @@
+import msgspec
+import pytest
+
 from support.builders.objects import gateway, keyed, obj, route, service
 from varnish_gateway import api, ir
+from varnish_gateway._ghost import check_routing
 from varnish_gateway.api import Key
 from varnish_gateway.ir import wire
 from varnish_gateway.translate import Translator
+from varnish_gateway.translate.route import regexes
 
 GW, WEB = Key("Gateway", "default", "gw"), Key("HTTPRoute", "default", "web")
 GOOD = {"backendRefs": [{"name": "web", "port": 80}]}
@@ -111,3 +116,35 @@ def test_however_much_is_wrong_there_is_a_message_that_can_be_stored():
     assert all(len(message) < 2500 for message in messages.values())
     assert messages["ResolvedRefs"].endswith(" more")
     assert messages["PartiallyInvalid"].endswith(" more")
+
+
+def regex_rule(*patterns: str) -> dict:
+    return GOOD | {"matches": [{"path": {"type": "RegularExpression", "value": pattern}} for pattern in patterns]}
+
+
+def test_route_over_the_budget_of_regexes_is_rejected_with_figures_and_hides_no_other():
+    delta = translate(gateway(), service(), route(rules=[regex_rule(*(f"/v[0-9]+/{n}" for n in range(1000)))]))
+    (accepted, *_) = delta.statuses[WEB].parents[0].conditions
+    assert (accepted.status, accepted.reason) == ("False", "UnsupportedValue")
+    assert "more than the budget of 1,048,576; use fewer or simpler ones, or split the route" in accepted.message
+    (rule,) = delta.gateways[GW].routes[WEB].rules
+    assert (rule.status, rule.approximate) == (500, True)
+
+
+def test_ghost_accepts_what_is_within_the_budget():
+    patterns = (f"/v[0-9]+/{n}" for n in range(200))
+    delta = translate(gateway(), service(), route(rules=[regex_rule(*patterns)]))
+    served = delta.gateways[GW].routes[WEB]
+    assert len(served.rules[0].matches) == 200
+    check_routing(msgspec.json.encode(wire.Routing(version=2, shard=0, shards=1, listeners=(), routes=(served,))))
+
+
+def test_regexes_of_a_route_that_no_listener_allows_are_not_compiled(monkeypatch: pytest.MonkeyPatch):
+    compiled: list[str] = []
+    monkeypatch.setattr(regexes, "compile_regex", lambda pattern: (compiled.append(pattern) or 1, None))
+    rules = [regex_rule("/not-compiled-before")]
+    delta = translate(gateway(), service(), route(rules=rules, parentRefs=[{"name": "gw", "sectionName": "gone"}]))
+    assert conditions(delta.statuses[WEB].parents[0])["Accepted"] == ("False", "NoMatchingParent")
+    assert compiled == []
+    translate(gateway(), service(), route(rules=rules))
+    assert compiled == ["/not-compiled-before"]

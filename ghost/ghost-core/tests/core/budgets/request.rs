@@ -7,10 +7,12 @@ use crate::support::{get, one_listener, request, rule, TestRouter};
 /// A pattern that fits no table: all of its states are active on a value of "a".
 const SIMULATED: &str = ".*a[a-z]{15}-";
 
-/// A route with one rule for each of `count` matches.
+/// One route for each of `count` matches: together they exceed the budget of one route.
 fn router(count: usize, a_match: impl Fn(usize) -> String) -> TestRouter {
-    let rules: Vec<_> = (0..count).map(|n| format!(r#"{{"matches": [{}]}}"#, a_match(n))).collect();
-    one_listener(&[("r", &format!("[{}]", rules.join(",")))])
+    let rules = |n| format!(r#"[{{"matches": [{}]}}]"#, a_match(n));
+    let routes: Vec<_> = (0..count).map(|n| (format!("r{n}"), rules(n))).collect();
+    let routes: Vec<_> = routes.iter().map(|(name, rules)| (&**name, &**rules)).collect();
+    one_listener(&routes)
 }
 
 fn value(kind: &str, pattern: &str) -> String {

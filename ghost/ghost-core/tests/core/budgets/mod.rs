@@ -1,0 +1,4 @@
+//! Budgets of routes and of requests.
+
+mod request;
+mod route;
