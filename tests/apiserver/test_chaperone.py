@@ -6,7 +6,7 @@ import pytest
 
 from cluster.errors import Refused
 from support.http.origins import Origin
-from support.kube.chaperone_process import NAME, SECONDS, ChaperoneProcess, index, pod_address, routing
+from support.kube.chaperone_process import NAME, SECONDS, SECRET, ChaperoneProcess, index, pod_address, routing
 from varnish_gateway.emit.names import INDEX, MAIN_VCL, ROUTING
 from varnish_gateway.emit.vcl import main_vcl
 
@@ -246,7 +246,7 @@ def test_chaperone_may_read_only_its_own_objects(gateway, other):
     assert status(gateway.path) == 200
     assert status(f"/api/v1/namespaces/{mine}/configmaps{named}") == 200
     assert status(f"{gateway.path}-15") == 404
-    assert status(f"/api/v1/namespaces/{mine}/secrets/{NAME}-tls") == 404
+    assert status(f"/api/v1/namespaces/{mine}/secrets/{SECRET}") == 404
     assert status(f"/apis/discovery.k8s.io/v1/namespaces/{mine}/endpointslices") == 200
     for path in (
         f"/api/v1/namespaces/{mine}/configmaps",

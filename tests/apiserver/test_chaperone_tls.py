@@ -6,7 +6,7 @@ import pytest
 
 from support.http import client as http_client
 from support.http.origins import Origin
-from support.kube.chaperone_process import NAME, ChaperoneProcess, pod_address
+from support.kube.chaperone_process import SECRET, ChaperoneProcess, pod_address
 from support.varnish.tls import certificate_of, pair, secure, tls
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.tls import encode_tls
@@ -69,12 +69,12 @@ async def test_inconsistent_secret_keeps_the_last_good_certificates(gateway, cha
         await chaperone.until_served("tls", hash_of(good))
         name = next(iter(next_one.files))
         gateway.write_secret(Tls(next_one.ports, {}))
-        reported = await chaperone.until_problem(f"{NAME}-tls: {name}, which tls.json names, is not there")
+        reported = await chaperone.until_problem(f"{SECRET}: {name}, which tls.json names, is not there")
         assert (reported["status"], reported["tls"], reported["upToDate"]) == (200, hash_of(good), False)
         gateway.write_secret(Tls(next_one.ports, {name: b"something else"}))
         await chaperone.until_problem(f"{name} does not match the hash in its name")
-        gateway.cluster.request("DELETE", RESOURCES["Secret"].path(gateway.namespace, f"{NAME}-tls"))
-        await chaperone.until_problem(f"Secret {gateway.namespace}/{NAME}-tls does not exist")
+        gateway.cluster.request("DELETE", RESOURCES["Secret"].path(gateway.namespace, SECRET))
+        await chaperone.until_problem(f"Secret {gateway.namespace}/{SECRET} does not exist")
         assert await certificate_of(port, "one") == pair("one").der
 
         gateway.write_secret(next_one)

@@ -41,6 +41,9 @@ COMPLETE: Document = {
         "loadBalancerSourceRanges": ["10.0.0.0/8", "fd00::/8"],
         "externalTrafficPolicy": "Local",
     },
+    "listenerSets": {"ports": [{"first": 80}, {"first": 8000, "last": 8999}]},
+    "forwarding": {"trustedRanges": ["10.0.0.0/8", "fd00::/8"]},
+    "paths": {"mergeSlashes": True, "reject": ["%2F", "%5C", "..;"]},
 }
 
 VOLUME = {"name": "data", "emptyDir": {}}
@@ -100,6 +103,14 @@ BAD: list[tuple[Document, str]] = [
         {"service": {"type": "ClusterIP", "externalTrafficPolicy": "Local"}},
         "externalTrafficPolicy has no meaning for the type ClusterIP",
     ),
+    ({"listenerSets": {"ports": [{"first": 90, "last": 80}]}}, "last must not be less than first"),
+    ({"listenerSets": {"ports": [{"last": 80}]}}, "spec.listenerSets.ports[0].first: Required value"),
+    (
+        {"forwarding": {"trustedHops": 1, "trustedRanges": ["10.0.0.0/8"]}},
+        "proxies are trusted by number or by address; remove trustedHops or trustedRanges",
+    ),
+    ({"forwarding": {"trustedRanges": ["anyone"]}}, "spec.forwarding.trustedRanges[0] in body should match"),
+    ({"paths": {"reject": ["%00"]}}, 'spec.paths.reject[0]: Unsupported value: "%00"'),
 ]
 
 

@@ -117,7 +117,8 @@ async def test_rejected_vcl_is_compiled_once(plane):
 async def test_vcl_with_killed_compiler_is_retried_and_reported_once(monkeypatch):
     monkeypatch.setattr(quarantine, "ROUTINE", QuarantineDelays(0.2, 600))
     async with running() as plane:
-        flag, attempts = plane.settings.work_dir / "flag", plane.settings.work_dir / "attempts"
+        reachable = plane.settings.work_dir / "varnishd"  # the compiler runs inside varnishd's fence
+        flag, attempts = reachable / "flag", reachable / "attempts"
         compiler = f"[ -e {flag} ] && echo >>{attempts} && kill -9 $$; exec gcc -O0 -fpic -shared -w -o %o %s"
         change = Change(vcl=vcl_with_header("one"), routing=routing("tea"), extra_args=("-p", f"cc_command={compiler}"))
         await must_serve(plane, change)

@@ -28,7 +28,7 @@ from varnish_gateway.dataplane.tls.material import TLS_JSON
 from varnish_gateway.emit.manifests.access import access
 from varnish_gateway.emit.manifests.access import endpoints_binding as access_to_endpoints
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
-from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING, endpoints_binding
+from varnish_gateway.emit.names import GENERATION, INDEX, MAIN_VCL, ROUTING, endpoints_binding, secret, workload
 from varnish_gateway.emit.routing import content_hash, shard_of
 from varnish_gateway.emit.tls import encode_tls
 from varnish_gateway.emit.vcl import main_vcl
@@ -36,6 +36,7 @@ from varnish_gateway.ir import Tls, wire
 from varnish_gateway.kube.resources import RESOURCES, Resource
 
 NAME = "gw"
+ACCOUNT, SECRET = workload(NAME), secret(NAME)
 CLUSTER_ROLE = "vgw-test-endpoints"
 ROOT = Path(__file__).parents[3]
 SECONDS = 60.0
@@ -64,7 +65,7 @@ class ProvisionedGateway:
         self._apply(document)
         self.bind_endpoints(self.namespace)
         self._until_allowed(verb="get", resource="configmaps", namespace=self.namespace, name=f"{NAME}-vcl")
-        return self.cluster.service_account_token(self.namespace, NAME)
+        return self.cluster.service_account_token(self.namespace, ACCOUNT)
 
     def bind_endpoints(self, *namespaces: str) -> None:
         """Let the chaperone read EndpointSlices of these namespaces, too."""
@@ -80,7 +81,7 @@ class ProvisionedGateway:
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
-            "spec": {"user": f"system:serviceaccount:{self.namespace}:{NAME}", "resourceAttributes": attributes},
+            "spec": {"user": f"system:serviceaccount:{self.namespace}:{ACCOUNT}", "resourceAttributes": attributes},
         }
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         until(lambda: self.cluster.request("POST", path, review)["status"]["allowed"], f"{attributes} is allowed")
@@ -122,8 +123,8 @@ class ProvisionedGateway:
         """Write certificates as the operator does; without TLS the Secret is empty."""
         contents = {} if tls is None else {TLS_JSON: encode_tls(tls), **tls.files}
         data = {name: b64encode(content).decode() for name, content in contents.items()}
-        document = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{NAME}-tls"}, "data": data}
-        self.cluster.apply(RESOURCES["Secret"].path(self.namespace, f"{NAME}-tls"), document)
+        document = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET}, "data": data}
+        self.cluster.apply(RESOURCES["Secret"].path(self.namespace, SECRET), document)
 
     def write_endpoints(self, service: str, endpoint: wire.Endpoint, *, api_port: int | None = None) -> None:
         """Write the EndpointSlice of a Service ("namespace/name"); ``api_port`` selects another API server."""
@@ -158,7 +159,7 @@ class ChaperoneProcess:
             "KUBECONFIG": str(gateway.cluster.kubeconfig(token)),
             "NAMESPACE": gateway.namespace,
             "CONFIGMAP_NAME": f"{NAME}-vcl",
-            "SECRET_NAME": f"{NAME}-tls",
+            "SECRET_NAME": SECRET,
             "VARNISH_ADMIN_PORT": "0",
             "VARNISH_LISTEN": f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:{self.port},http",
             "VARNISH_STORAGE": "malloc,16m",
