@@ -105,7 +105,7 @@ def test_missing_crds_are_tolerated_and_used_when_installed(bare_cluster, tmp_pa
     put(bare_cluster, gateway_class("shop"), gateway("shop", "gw", "shop", **allowed), service("shop", "tea"))
     put(bare_cluster, route("shop", "tea", "gw"))
     until(lambda: bare_cluster.exists("/api/v1/namespaces/shop/configmaps/gw-vcl"), "the Gateway is served", 60)
-    deployment = "/apis/apps/v1/namespaces/shop/deployments/gw"
+    deployment = "/apis/apps/v1/namespaces/shop/deployments/gw-vgw"
     until(lambda: bare_cluster.exists(deployment), "the Gateway is served without parameters", 60)
 
     bare_cluster.install_crds(later)

@@ -95,7 +95,7 @@ def gateway_deployment() -> Document:
 
 
 @pytest.mark.usefixtures("namespaces")
-@pytest.mark.parametrize("name", ["varnish-gateway-operator", "cafe-backend", "cafe"])
+@pytest.mark.parametrize("name", ["varnish-gateway-operator", "cafe-backend", "cafe-vgw"])
 def test_pods_keep_to_the_restricted_standard(cluster, name):
     """Both namespaces enforce it, and the API server checks pods, not Deployments."""
     deployments = [document for document in [*shipped(), gateway_deployment()] if document["kind"] == "Deployment"]
