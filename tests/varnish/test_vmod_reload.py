@@ -277,7 +277,7 @@ def test_memory_is_flat_over_many_reloads(ghost, tea):
         assert ghost.reload(config).status == 200
         ghost.get("/150")
 
-    for number in range(60):
+    for number in range(150):  # until malloc has its arenas
         cycle(number)
     before = ghost.resident_bytes
     for number in range(RELOADS):

@@ -294,7 +294,8 @@ class GhostHarness:
 
     @property
     def resident_bytes(self) -> int:
-        return processes.kilobytes(self.child, "VmRSS") * 1024
+        """Return the worker's own memory. varnishd's log, which it shares, fills with every request until it wraps."""
+        return processes.kilobytes(self.child, "RssAnon") * 1024
 
 
 def _listen(name: str) -> str:
