@@ -3,8 +3,8 @@
 In:   a coroutine.
 Out:  what it returns, after as much real time as it takes to compute.
 Promises: timers fire in their order and at their time, to the digit, so a run depends on nothing but the coroutine.
-``time.monotonic`` returns the loop's time as long as the coroutine runs, and is itself again afterwards. Where
-nothing is left that could ever happen, Deadlock is raised.
+``time.monotonic`` and ``time.time`` return the loop's time as long as the coroutine runs, and are themselves again
+afterwards. Where nothing is left that could ever happen, Deadlock is raised.
 """
 
 import asyncio
@@ -53,7 +53,8 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         try:
-            with mock.patch.object(time, "monotonic", runner.get_loop().time):
+            clock = runner.get_loop().time
+            with mock.patch.multiple(time, monotonic=clock, time=clock):
                 return runner.run(main)
         finally:
             gc.unfreeze()  # an operator freezes what it has read, as if it stayed for ever

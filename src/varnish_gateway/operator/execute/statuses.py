@@ -11,7 +11,7 @@ as a whole.
 """
 
 import logging
-from datetime import UTC, datetime
+import time
 from typing import Any
 
 import msgspec
@@ -131,4 +131,4 @@ def _document(key: Key, status: Document, version: str) -> Document:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time()))
