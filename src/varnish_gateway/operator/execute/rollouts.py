@@ -1,7 +1,7 @@
 """Replace the pods of a few Gateways at a time when the operator itself changes.
 
 In:   Deployments as observed and as desired; the time.
-Out:  whether a Deployment may be applied now. A change that its Gateway or its class asked for always may.
+Out:  whether a Deployment may be applied now. A change that only its Gateway or its class asked for always may.
 Pure. A new image reaches a few Gateways first: pods that don't become ready stop the upgrade there,
 and the API server, registries and backends never see all pods start at once.
 """
