@@ -320,7 +320,7 @@ fn long_query_is_parsed_once_for_all_matches() {
 #[test]
 fn lookup_and_drop_of_deep_routes_fit_a_small_stack() {
     // A route each: together the patterns would exceed the budget of one.
-    let routes: Vec<_> = (0..500)
+    let deep: Vec<_> = (0..500)
         .map(|depth| {
             let path = "/a".repeat(depth);
             let rules = format!(
@@ -330,7 +330,7 @@ fn lookup_and_drop_of_deep_routes_fit_a_small_stack() {
             (format!("deep{depth}"), rules)
         })
         .collect();
-    let named: Vec<_> = routes.iter().map(|(name, rules)| (&**name, &**rules)).collect();
+    let named: Vec<_> = deep.iter().map(|(name, rules)| (&**name, &**rules)).collect();
     let router = one_listener(&named);
     // varnishd gives its workers 80 KiB, of which part is in use.
     let worker = std::thread::Builder::new().stack_size(48 << 10).spawn(move || {
