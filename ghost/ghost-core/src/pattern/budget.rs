@@ -1,6 +1,6 @@
 //! The budget of a route: what its regular expressions may take to compile and to keep.
 //!
-//! Whoever may create a route makes the control plane compile its patterns, and every data
+//! A user who may create a route makes the control plane compile its patterns, and every data
 //! plane keep them. Each pattern has a [charge](crate::Pattern::charge) in bytes, which stands
 //! for the memory of its automaton and for the work of building it. The charges of the
 //! distinct patterns of a route may add up to [`ROUTE_BUDGET`]. The charge depends on the
