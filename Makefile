@@ -57,7 +57,7 @@ build/libvmod_ghost_panic.so: $(RUST_SOURCES) | build/packages
 	@$(ONE_BUILD) sh -c 'cd ghost && PYTHON=/usr/bin/python3 $(CARGO) build --release --locked --package vmod-ghost --features test-panic && cp "$$CARGO_TARGET_DIR/release/libvmod_ghost.so" ../$@.new'
 	@mv $@.new $@
 
-build/schemas: tools/fetch_schemas.py src/varnish_gateway/kinds.py deploy/crds/gatewayclassparameters.yaml | $(VENV)/installed
+build/schemas: tools/fetch_schemas.py src/varnish_gateway/kinds.py $(wildcard deploy/crds/*.yaml) | $(VENV)/installed
 	@$(BIN)/python tools/fetch_schemas.py
 	@mkdir -p build
 	@touch $@
@@ -116,11 +116,17 @@ images: build/packages $(VENV)/installed build/schemas ## build the images of th
 # -- checks ------------------------------------------------------------------------------
 
 .PHONY: check
-check: setup docs ## check lint, types, import layers, links of the documentation
+check: check-python check-rust ## check lint, types, import layers, links of the documentation
+
+.PHONY: check-python
+check-python: setup docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+.PHONY: check-rust
+check-rust: setup
 	cd ghost && $(CARGO) fmt --check
 	cd ghost && PYTHON=/usr/bin/python3 $(CARGO) clippy --locked --all-targets -- -D warnings
 
@@ -130,23 +136,64 @@ docs: $(VENV)/installed ## build the documentation in build/site; fails on a bro
 	@$(BIN)/python tools/docs/diagram.py --check
 	@$(BIN)/mkdocs build --quiet --strict
 
+# Two jobs that take about as long: the tests of Rust mostly compile, the others mostly wait. What a command writes
+# is printed once it has ended.
 .PHONY: test
-test: check build/libvmod_ghost_panic.so ## run the checks and all tests that need neither images nor a cluster with nodes
+test: setup build/libvmod_ghost_panic.so ## run the checks and all tests that need neither images nor a cluster with nodes
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-python test-rust-then-apiserver
+
+.PHONY: test-rust-then-apiserver
+test-rust-then-apiserver: test-rust
+	@$(MAKE) --no-print-directory apiserver
+
+.PHONY: test-rust
+test-rust: check-rust ## run only the checks and tests of the Rust crates, sanitizer and fuzzing included
 	cd ghost && PYTHON=/usr/bin/python3 $(CARGO) test --locked
+	@$(MAKE) --no-print-directory loom fuzz
+	@$(VERIFY) asan --quick
+
+.PHONY: test-python
+test-python: check-python build/libvmod_ghost_panic.so ## run only the other checks, and tests that need no API server
 	$(PYTEST) tests/unit tests/golden tests/property tests/simulation
 	$(PYTEST) tests/varnish
-	@$(MAKE) --no-print-directory apiserver
 
 .PHONY: apiserver
 apiserver: setup build/binaries ## run only the tests against a real API server
 	$(PYTEST) tests/apiserver
 
+VERIFY := $(PYTHON) tools/verify_rust.py
+
+.PHONY: loom
+loom: build/packages ## run the interleavings of threads in the models of ghost-sync and ghost-core
+	@$(VERIFY) loom
+
+.PHONY: asan
+asan: setup ## run tests of the Rust crates and of the VMOD in varnishd with AddressSanitizer
+	@$(VERIFY) asan
+
+.PHONY: fuzz
+fuzz: build/packages ## fuzz what ghost reads, for a minute; FUZZ_SECONDS=600 fuzzes each target for so long
+	@tools/install_packages.sh g++
+	@$(VERIFY) fuzz $(if $(FUZZ_SECONDS),--seconds $(FUZZ_SECONDS))
+
+.PHONY: miri
+miri: ## interpret tests of the Rust crates with Miri, if a nightly toolchain has it
+	@$(VERIFY) miri
+
+.PHONY: tsan
+tsan: build/packages ## run tests of the Rust crates with ThreadSanitizer, if a nightly toolchain has its sources
+	@$(VERIFY) tsan
+
 .PHONY: conformance
 conformance: images build/cluster ## run the official Gateway API conformance suite in a real cluster
 	@$(CLUSTER) conformance $(if $(TEST),--run-test $(TEST) --keep)
 
+# The images of the previous version, which the tests of upgrades start from.
+build/previous: images .previous
+	@$(BIN)/python tools/build_previous.py
+
 .PHONY: cluster-test
-cluster-test: images build/cluster ## run the cluster tests in a real cluster
+cluster-test: images build/previous build/cluster ## run the cluster tests in a real cluster
 	@$(CLUSTER) test
 
 # In a separate network namespace, where the gateway's ports are free.

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 from loopback import free_port
 from varnish_gateway.api import Key
-from varnish_gateway.dataplane.varnish.varnishd import PARAMETERS
+from varnish_gateway.dataplane.varnish.parameters import parameters
 from varnish_gateway.emit.routing import Shards
 from varnish_gateway.ir import wire
 
@@ -91,7 +91,7 @@ def varnish(
         *("varnishd", "-F", "-n", str(directory / "run"), "-f", str(directory / "main.vcl")),
         *("-a", f"http-80={host}:{port}", "-a", f"ghost-reload=127.0.0.1:{reload_port}"),
         *("-s", "default,256m", "-p", f"vmod_path={directory}", "-p", "thread_pool_min=50"),
-        *PARAMETERS,  # plain varnishd uses the gateway's parameters too
+        *parameters(),  # plain varnishd uses the gateway's parameters too
     ]
     environment = {**os.environ, "GHOST_CONFIG_PATH": str(ghost_config or "")}
     with (directory / "varnishd.log").open("w") as log:

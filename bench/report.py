@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hostile import EVERYTHING, THREATS
+
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 
 
@@ -81,6 +83,32 @@ PROMISES: Sequence[tuple[tuple[str, ...], str, float | None]] = [
         "from an endpoint's watch event to traffic, 5,000 Services, median ms",
         30,
     ),
+    *(
+        (("hostile", threat, "hostile / well-behaved"), f"ordinary p99, hostile / well-behaved neighbours: {threat}", 2)
+        for threat in (EVERYTHING, *THREATS)
+    ),
+    (("hostile", EVERYTHING, "p99 ms beside hostile"), "ordinary p99 beside everything hostile at once, ms", None),
+    (("hostile", "errors"), "errors of ordinary requests beside hostile neighbours", 0),
+    (
+        ("regexes", "longest hold of the event loop, ms"),
+        "operator: longest hold of its event loop while a route at the CRD's maximum changes, ms",
+        100,
+    ),
+    (
+        ("regexes", "median ms of other changes"),
+        "operator: from another route's change to written shard meanwhile, median ms",
+        None,
+    ),
+    (
+        ("regexes", "95th percentile ms of other changes"),
+        "operator: from another route's change to written shard meanwhile, 95th percentile ms",
+        30,
+    ),
+    (
+        ("regexes", "most CPU ms of a request"),
+        "CPU of varnishd's worker for a request against the worst accepted patterns, ms",
+        5,
+    ),
 ]
 
 
@@ -127,9 +155,11 @@ def page(results: dict[str, Any], found: Sequence[Verdict]) -> str:
         "`make bench` writes this page. The cost of a request is the CPU time of varnishd's worker, as a ratio to a",
         "plain varnishd with a static VCL, one backend and no routing. Both run interleaved on the same machine. The",
         "noise is the ratio of two plain instances. Figures about Kubernetes come from a real API server and include",
-        "its time to store objects and to notify watchers.",
+        "its time to store objects and to notify watchers. Hostile neighbours are tenants and clients of the same",
+        "Gateway: the p99 of ordinary requests beside them is compared with that beside well-behaved ones, which offer",
+        "the same load in their place.",
         "",
-        f"Machine: {results['machine']}.",
+        f"Machine: {results['machine']}.{_dates(results.get('measured', {}))}",
         "",
         "| What | Value | Promised | |",
         "|---|---|---|---|",
@@ -140,6 +170,15 @@ def page(results: dict[str, Any], found: Sequence[Verdict]) -> str:
         if name in results:
             lines += [f"![{caption}](benchmarks/{name}.svg)", ""]
     return "\n".join(lines)
+
+
+def _dates(measured: dict[str, str]) -> str:
+    """Return a sentence that says when each part was measured; those with the same date together."""
+    by_date: dict[str, list[str]] = {}
+    for name, date in sorted(measured.items()):
+        by_date.setdefault(date, []).append(name)
+    parts = (f"{', '.join(names)} on {date}" for date, names in sorted(by_date.items()))
+    return f" Measured: {'; '.join(parts)}." if by_date else ""
 
 
 def _draw_cost(cost: dict[str, Any]) -> None:

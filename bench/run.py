@@ -1,6 +1,7 @@
 """Run the measurements, check the results against the promised limits, write results and charts.
 
-Usage: run.py [--quick] [NAME…]   with NAME among cost, changes, recovery, translation, memory, operator, endpoints
+Usage: run.py [--quick] [NAME…]
+with NAME among cost, changes, recovery, translation, memory, operator, endpoints, regexes, hostile
 """
 
 import argparse
@@ -9,12 +10,16 @@ import os
 import platform
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import changes
 import endpoint_cost
+import hostile
 import operator_cost
 import recovery
+import regexes
 import report
 import request_cost
 import translation
@@ -38,12 +43,15 @@ def main() -> int:
         "memory": translation.measure_memory,
         "operator": lambda: operator_cost.measure(edits, huge=7_000 if options.quick else operator_cost.HUGE),
         "endpoints": lambda: endpoint_cost.measure(edits),
+        "hostile": lambda: hostile.measure(*((1, 3) if options.quick else (3, 6))),
+        "regexes": lambda: regexes.measure(edits, requests=2 * edits),
     }
-    results: dict[str, object] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     results["machine"] = f"{platform.machine()}, {os.cpu_count()} cores"
     for name in options.names or measurements:
         print(f"measuring {name} …", flush=True)
         results[name] = measurements[name]()
+        results.setdefault("measured", {})[name] = datetime.now(UTC).date().isoformat()
         if not options.quick:  # a later failure must not lose what took minutes
             RESULTS.parent.mkdir(exist_ok=True)
             RESULTS.write_text(json.dumps(results, indent=2) + "\n")

@@ -23,4 +23,4 @@ export DEBIAN_FRONTEND=noninteractive
 $as_root apt-get update -qq
 # It does not matter whether the packages' services start: the chaperone runs its own varnishd and HAProxy.
 # shellcheck disable=SC2086  # the list is meant to be split
-$as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+$as_root apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $missing >/dev/null

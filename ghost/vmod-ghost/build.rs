@@ -12,10 +12,11 @@ use std::{env, io};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The first VRT major version with each difference that the source knows about.
-const DIFFERENCES: [(&str, u32); 3] = [
+const DIFFERENCES: [(&str, u32); 4] = [
     ("vrt17_via", 17),            // VRT_new_backend takes `via`
     ("vrt19_negative_unset", 19), // an unset time-out is negative, no longer zero
     ("vrt20_backend_wait", 20),   // vrt_backend has backend_wait_*
+    ("vrt22_reads_ahead", 22),    // a storage can be read without waiting
 ];
 
 /// Where the installed Varnish keeps its headers and its vmodtool.
@@ -30,6 +31,8 @@ fn main() -> Result<()> {
     glue(&varnish, &out)?;
     let bindings = bindings(&varnish)?;
     fs::write(out.join("bindings.rs"), &bindings)?;
+    // varnishd's storage calls ghost as long as varnishd runs (varnish/cache/incomplete.rs).
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     version_cfgs(&bindings)
 }
 
@@ -111,12 +114,13 @@ fn bindings(varnish: &Varnish) -> Result<String> {
         .clang_args(vinyl.then_some("-DGHOST_VINYL"))
         .clang_args(varnish.include.iter().map(|dir| format!("-I{}", dir.display())))
         .allowlist_function("VCL_DefaultProbe|VRT_.*|WS_.*|http_.*|VFP_.*|HTTP_Setup|VSA_.*|VSLb|VSL|VSB_(cat|bcat)|VTCP_set_read_timeout")
+        .allowlist_function("EXP_Rearm|ObjSubscribeEvents|VRB_Iterate|HTTP_IterHdrPack|HTTP_Get(Hdr|Status)Pack|Obj(Has|Get)Attr|ObjIterate|VRY_Match|VSLbt|THR_GetRequest")
         .allowlist_type("backend|vcldir|worker|acct_bereq|vrt_.*|vdi_.*|vfp.*|director|http|http_conn")
         .allowlist_type(
-            "oc_flags|busyobj|req|sess|objcore|vmod_.*|vcl_event_e|ws|suckaddr|vsl_log|VSL_tag_e",
+            "oc_flags|oc_exp_flags|busyobj|req|sess|objcore|vcf|vmod_.*|vcl_event_e|ws|suckaddr|vsl_log|VSL_tag_e",
         )
         .allowlist_var(".*_MAGIC|SC_.*|BS_.*|VRT_M.*_VERSION|HTTP_HDR_.*|SLT_.*|VCL_EVENT_.*")
-        .allowlist_var("VCL_MET_.*|OC_F_.*|cache_param")
+        .allowlist_var("VCL_MET_.*|VCL_RET_(SYNTH|PASS)|VCF_.*|OC_F_.*|OEV_.*|cache_param")
         .derive_default(true)
         .layout_tests(false)
         .generate_comments(false)

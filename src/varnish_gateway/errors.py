@@ -11,6 +11,7 @@ GatewayError
 ├── TlsRejected         HAProxy or OpenSSL rejected certificates; the previous ones keep serving
 ├── AdminError          varnishd's command line returned an error
 ├── ChildExited         a supervised process exited
+├── NotInvalidated      a gateway did not confirm an invalidation
 └── KubernetesError     a request to the API server failed
     ├── Unreachable     no response
     ├── NotLeading      not sent: another operator leads, or may lead by now
@@ -77,6 +78,10 @@ class AdminError(GatewayError):
 
 class ChildExited(GatewayError):
     """A supervised process exited."""
+
+
+class NotInvalidated(GatewayError):
+    """A gateway did not confirm an invalidation."""
 
 
 class KubernetesError(GatewayError):

@@ -23,6 +23,7 @@ class Use(Flag):
     REFERENCED = auto()  # watches and translates those that inputs name, with one watch each
     STATUS = auto()  # writes their status
     STATUS_MANAGER = auto()  # managedFields tell whether it wrote the status; no field inside the status does
+    EXPIRES = auto()  # deletes those that are finished
     FINALIZER = auto()  # adds its finalizer
     OWNER = auto()  # names them as the owner of the objects that it generates
     OWNED = auto()  # generates them for a Gateway, and watches those with its labels
@@ -44,7 +45,7 @@ class Kind(NamedTuple):
 
     ``object_type`` and ``schema`` are None for kinds that the programs only write, or decode for
     themselves; such a kind can't be given in a file. ``reads_older_versions``: the operator watches
-    an older version where the API server does not serve ``version``.
+    an older version where the API server does not serve ``version``, and writes statuses in the same one.
     """
 
     name: str
@@ -107,9 +108,14 @@ _ROWS = (
     _typed(api.ReferenceGrant, _GATEWAY_API, "referencegrants", Use.INPUT)._replace(
         older_versions=_OLD, reads_older_versions=True
     ),
-    _typed(api.BackendTLSPolicy, _GATEWAY_API, "backendtlspolicies", _STATUS),
+    # Gateway API v1.1 to v1.3 has BackendTLSPolicies as v1alpha3 alone. Unread, they would leave backends plain HTTP.
+    _typed(api.BackendTLSPolicy, _GATEWAY_API, "backendtlspolicies", _STATUS)._replace(
+        older_versions=("v1alpha3",), reads_older_versions=True
+    ),
     # -- Varnish Gateway's own
     _typed(api.GatewayClassParameters, _VARNISH, "gatewayclassparameters", Use.INPUT),
+    _typed(api.VarnishCachePolicy, _VARNISH, "varnishcachepolicies", _STATUS),
+    _typed(api.VarnishCacheInvalidation, _VARNISH, "varnishcacheinvalidations", _STATUS | Use.EXPIRES),
     # -- Kubernetes: inputs, some of which the operator also generates
     # Of all Secrets only those with certificates are inputs.
     _typed(api.Secret, "v1", "secrets", Use.INPUT | Use.OWNED)._replace(field_selector=f"type={core.TLS_TYPE}"),

@@ -213,6 +213,20 @@ async def test_forbidden_namespace_leaves_others_served_and_recovers_when_grante
         assert (await chaperone.served())["troubles"] == []
 
 
+async def test_service_without_endpoint_slices_is_reported_until_it_has_some(gateway, chaperone, other, tea):
+    mine, forbidden = f"{gateway.namespace}/mine", f"{other}/theirs"
+    gateway.write(mine, forbidden)
+    async with chaperone.running():
+        await chaperone.until_answered_by("mine", 503)
+        unserved = (await chaperone.served())["unserved"]
+        assert unserved["count"] == 1, "nothing is known about a namespace that the pod may not read"
+        assert unserved["first"][0].startswith(f"{mine}:")
+        assert "no EndpointSlice has the label kubernetes.io/service-name: mine" in unserved["first"][0]
+        gateway.write_endpoints(mine, tea)
+        await chaperone.until_answered_by("mine", "tea")
+        assert (await chaperone.served())["unserved"] == {"count": 0, "first": []}
+
+
 async def test_routing_waits_for_the_first_list_of_a_new_namespace(gateway, chaperone, other, tea, milk):
     """From the first answer on, a route to a namespace that is new has its endpoints: never 503."""
     gateway.write_endpoints(f"{gateway.namespace}/mine", tea)

@@ -172,7 +172,7 @@ async def test_damaged_files_on_disk_are_ignored(stopped_chaperone, workdir):
         await chaperone.until_answered_by("one", "tea")
 
 
-async def test_drain_turns_unready_first_and_exits_when_connections_close(gateway, workdir, origins):
+async def test_drain_turns_unready_first_and_exits_when_clients_have_left(gateway, workdir, origins):
     tea, milk = origins
     one = f"{gateway.namespace}/one"
     gateway.write(one)
@@ -189,9 +189,9 @@ async def test_drain_turns_unready_first_and_exits_when_connections_close(gatewa
         # New connections are still taken, and changes are still followed.
         gateway.write_endpoints(one, milk)
         await chaperone.until_answered_by("one", "milk")
-        assert (await connection.ask("one")).answered_by == "milk"
+        last = await connection.ask("one")
+        assert (last.answered_by, last.header("connection")) == ("milk", "close")
         assert running.process.returncode is None
-        await connection.close()
         async with asyncio.timeout(50):
             assert await running.process.wait() == 0
     assert (await chaperone.ask("one")).answered_by == 0

@@ -19,6 +19,7 @@ COMPLETE: Document = {
     "userVCLConfigMapRef": {"name": "vcl", "namespace": "default", "key": "user.vcl"},
     "varnishdExtraArgs": ["-p", "thread_pools=1"],
     "logging": {"mode": "varnishncsa", "format": "%h %s", "extraArgs": ["-q", "x"], "image": "registry.example/log"},
+    "metrics": {"cachedRoutes": 500},
     "extraVolumes": [{"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}],
     "extraVolumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": True}],
     "extraInitContainers": [{"name": "init", "image": "registry.example/init", "command": ["true"]}],
@@ -43,13 +44,33 @@ COMPLETE: Document = {
     },
     "listenerSets": {"ports": [{"first": 80}, {"first": 8000, "last": 8999}]},
     "forwarding": {"trustedRanges": ["10.0.0.0/8", "fd00::/8"]},
+    "storage": {"type": "File", "size": "20Gi", "volume": "data"},
+    "http2": {"plaintext": True},
     "paths": {"mergeSlashes": True, "reject": ["%2F", "%5C", "..;"]},
+    "shares": {
+        "namespace": 60,
+        "route": 40,
+        "backend": 50,
+        "webSockets": 10,
+        "routeConnections": 200,
+        "backendConnections": 500,
+    },
 }
 
 VOLUME = {"name": "data", "emptyDir": {}}
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 
 BAD: list[tuple[Document, str]] = [
+    ({"http2": {"plaintext": "yes"}}, "spec.http2.plaintext in body must be of type boolean"),
+    ({"storage": {"type": "Tape"}}, 'spec.storage.type: Unsupported value: "Tape"'),
+    ({"storage": {"size": "91%"}}, "spec.storage.size in body should match"),
+    ({"storage": {"type": "File"}}, "a file needs an amount as its size, such as 20Gi"),
+    ({"storage": {"type": "File", "size": "50%"}}, "a file needs an amount as its size, such as 20Gi"),
+    ({"storage": {"size": "1Gi", "volume": "data"}}, "only a file has a volume; remove it, or write type File"),
+    (
+        {"storage": {"type": "File", "size": "1Gi", "volume": "disk"}, "extraVolumes": [{"name": "data"}]},
+        "the volume of storage is none of extraVolumes; add it there",
+    ),
     ({"image": ""}, "spec.image in body should be at least 1 chars long"),
     ({"image": "x" * 513}, "spec.image: Too long: may not be more than 512"),
     ({"userVCLConfigMapRef": {"namespace": "default"}}, "spec.userVCLConfigMapRef.name: Required value"),
@@ -105,6 +126,8 @@ BAD: list[tuple[Document, str]] = [
     ),
     ({"listenerSets": {"ports": [{"first": 90, "last": 80}]}}, "last must not be less than first"),
     ({"listenerSets": {"ports": [{"last": 80}]}}, "spec.listenerSets.ports[0].first: Required value"),
+    ({"shares": {"route": 101}}, "spec.shares.route in body should be less than or equal to 100"),
+    ({"shares": {"backendConnections": 0}}, "spec.shares.backendConnections in body should be greater than or equal"),
     (
         {"forwarding": {"trustedHops": 1, "trustedRanges": ["10.0.0.0/8"]}},
         "proxies are trusted by number or by address; remove trustedHops or trustedRanges",

@@ -136,7 +136,7 @@ def readiness() -> dict[Key, Readiness]:
 
 @pytest.fixture
 def desired(watches: Watches, readiness: dict[Key, Readiness]) -> DesiredStatuses:
-    return DesiredStatuses(watches.observed, ListenerSetIndex(), readiness)
+    return DesiredStatuses(watches.observed, ListenerSetIndex(), readiness, lambda *_: {}, {})
 
 
 @pytest.fixture

@@ -33,8 +33,9 @@ def populate(cluster: Cluster, namespace: str) -> None:
     put(
         cluster,
         user_vcl(namespace),
-        everything(namespace),
+        # The class first: the operator looks again after a minute at parameters without one.
         gateway_class(namespace, parameters=namespace),
+        everything(namespace),
         service(namespace, "tea"),
         gateway(namespace, "gw", namespace, ports=(80, 8080), infrastructure=infrastructure),
         gateway(namespace, "asks", namespace, addresses=asked),

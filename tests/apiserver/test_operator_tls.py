@@ -33,6 +33,7 @@ from support.kube.operator_process import OperatorProcess
 from varnish_gateway.emit.manifests.containers import HEALTH_PORT
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
+from varnish_gateway.ir.capabilities import ALL
 from varnish_gateway.translate.tls.blocks import CERTIFICATE_BYTES
 
 
@@ -302,7 +303,8 @@ def test_authorities_of_another_namespace_need_a_grant(harness, other):
 @pytest.fixture
 def reported() -> dict[str, Any]:
     """Have what a pod's chaperone reports; tests change it."""
-    return {"sockets": ["https-443=:443", "ghost-reload=127.0.0.1:1969"], "upToDate": True, "generation": "1"}
+    sockets = ["https-443=:443", "ghost-reload=127.0.0.1:1969"]
+    return {"sockets": sockets, "upToDate": True, "generation": "1", "capabilities": sorted(ALL)}
 
 
 @pytest.fixture

@@ -5,33 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster import install
 from cluster.api import Api
 from support.http.traffic import Target, ask, probe, traffic
-from support.kube.cluster_harness import ClusterHarness
+from support.kube.cluster_harness import ClusterHarness, class_parameters
 from support.kube.documents import route
-
-PARAMETERS = "/apis/gateway.varnish-software.com/v1alpha1/gatewayclassparameters/two-replicas"
-CLASS = f"/apis/gateway.networking.k8s.io/v1/gatewayclasses/{install.CLASS}"
 
 
 @pytest.fixture
 def two_replicas(api: Api) -> Iterator[None]:
     """Have two pods for each Gateway."""
-    api.apply(
-        PARAMETERS,
-        {
-            "apiVersion": "gateway.varnish-software.com/v1alpha1",
-            "kind": "GatewayClassParameters",
-            "metadata": {"name": "two-replicas"},
-            "spec": {"replicas": 2},
-        },
-    )
-    ref = {"group": "gateway.varnish-software.com", "kind": "GatewayClassParameters", "name": "two-replicas"}
-    api.merge(CLASS, {"spec": {"parametersRef": ref}})
-    yield
-    api.merge(CLASS, {"spec": {"parametersRef": None}})
-    api.delete(PARAMETERS)
+    with class_parameters(api, "two-replicas", replicas=2):
+        yield
 
 
 def ready_endpoints(harness: ClusterHarness, service: str) -> set[str]:
@@ -52,18 +36,18 @@ async def test_deleted_pod_fails_no_request(harness: ClusterHarness):
     """New connections find the other pod; what is on its way is answered."""
     harness.echo("echo")
     address = harness.gateway()
-    harness.wait_for(lambda: len(ready_endpoints(harness, "gateway")) == 2, "two pods are ready")
+    harness.wait_for(lambda: len(ready_endpoints(harness, "gateway-vgw")) == 2, "two pods are ready")
     harness.put(route(harness.namespace, "route", "gateway", host="a.test", backend={"name": "echo"}))
     target, slow = Target(address, "a.test"), Target(address, "a.test", path="/?delay=8s")
     await probe(target)
     connections = [await asyncio.open_connection(address, 80) for _ in range(8)]
     waiting = [asyncio.create_task(ask(slow, streams)) for streams in connections]
-    (victim, *_) = sorted(ready_endpoints(harness, "gateway"))
+    (victim, *_) = sorted(ready_endpoints(harness, "gateway-vgw"))
     async with traffic(target, fresh=True) as seen:
         await asyncio.to_thread(harness.wait_for, lambda: seen.answered > 50, "there is load")
         harness.api.request("DELETE", harness.path("Pod", victim))
         await asyncio.to_thread(
-            harness.wait_for, lambda: victim not in ready_endpoints(harness, "gateway"), "its endpoint is gone"
+            harness.wait_for, lambda: victim not in ready_endpoints(harness, "gateway-vgw"), "its endpoint is gone"
         )
         await asyncio.to_thread(harness.wait_for, lambda: harness.get("Pod", victim) is None, "the pod is gone")
     assert not seen.failures, "it serves until no more connections arrive"

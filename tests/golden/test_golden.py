@@ -61,6 +61,7 @@ REASONS = {
         "ResolvedRefs False RefNotPermitted",
         "ResolvedRefs True ResolvedRefs",
         "UnsupportedFields True NotSupported",
+        "gateway.varnish-software.com/VarnishCachePolicyAffected True PolicyAffected",
     },
     "GatewayClass": {
         "Accepted False InvalidParameters",
@@ -92,6 +93,8 @@ REASONS = {
         "ResolvedRefs False InvalidRouteKinds",
         "ResolvedRefs False RefNotPermitted",
         "ResolvedRefs True ResolvedRefs",
+        "gateway.varnish-software.com/KeysCopied True GatewayInAnotherNamespace",
+        "gateway.varnish-software.com/VarnishCachePolicyAffected True PolicyAffected",
     },
     "HTTPRoute": {
         "Accepted False IncompatibleFilters",
@@ -106,6 +109,14 @@ REASONS = {
         "ResolvedRefs False RefNotPermitted",
         "ResolvedRefs False UnsupportedProtocol",
         "ResolvedRefs True ResolvedRefs",
+        "gateway.varnish-software.com/VarnishCachePolicyAffected True PolicyAffected",
+    },
+    "VarnishCachePolicy": {
+        "Accepted False Conflicted",
+        "Accepted False Invalid",
+        "Accepted False TargetNotFound",
+        "Accepted True Accepted",
+        "gateway.varnish-software.com/WeightedBackends True SharedByBackends",
     },
 }
 """Every condition that translation states, by kind of object (with those of its listeners)."""

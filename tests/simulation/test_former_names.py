@@ -147,3 +147,19 @@ async def test_recreated_gateway_has_the_current_names():
     assert {"Service", "Deployment"} <= uids(store, "g1-vgw").keys()
     assert FORMER_SECRET not in store.documents
     await assert_nothing_left_to_write(store, operator)
+
+
+@in_virtual_time
+async def test_recreated_gateway_does_not_report_the_address_of_its_predecessors_service():
+    store = earlier_installation()
+    former, current = (Key("Service", HOME, name) for name in ("g1", "g1-vgw"))
+    store.give_addresses()
+    store.documents[former]["metadata"]["finalizers"] = ["example.com/load-balancer"]
+    store.delete(G1)
+    store.put(gateway(HOME, "g1", OURS))
+    operator = SimulatedOperator(store)
+    await rest(store, operator)
+    assert "deletionTimestamp" in store.documents[former]["metadata"], "the load balancer holds it"
+    own = store.documents[current]["spec"]["clusterIPs"][0]
+    assert [one["value"] for one in store.documents[G1]["status"]["addresses"]] == [own]
+    await operator.stop()

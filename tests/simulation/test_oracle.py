@@ -1,5 +1,6 @@
 """The oracle of the simulation notices what it is there for."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -58,8 +59,30 @@ def set_false(key: Key, type_: str) -> Callable[[Documents], object]:
     return lambda documents: condition(documents[key], type_).update(status="False")
 
 
+def close_port(documents: Documents) -> None:
+    """Take the ListenerSet's listeners from the routing, which pods open ports by."""
+    for key, document in documents.items():
+        if key.kind == "ConfigMap" and "routing.json" in document["data"]:
+            routing = json.loads(document["data"]["routing.json"])
+            routing["listeners"] = [one for one in routing.get("listeners", ()) if "/" not in one["name"]]
+            document["data"]["routing.json"] = json.dumps(routing)
+
+
+def age_pods(documents: Documents) -> None:
+    """Make the pods some of the previous version, for which the Deployment has to have the ports."""
+    for key in [key for key in documents if key.kind == "Pod"]:
+        pod = documents.pop(key)
+        pod["metadata"]["name"] = f"old-{key.name}"
+        documents[Key("Pod", key.namespace, f"old-{key.name}")] = pod
+    deployment = next(document for key, document in documents.items() if key.kind == "Deployment")
+    for variable in deployment["spec"]["template"]["spec"]["containers"][0]["env"]:
+        variable.update({"value": "http-80=:80,http"} if variable["name"] == "VARNISH_LISTEN" else {})
+
+
 CHANGES: dict[str, Callable[[Documents], object]] = {
     "a Deployment is missing": drop("Deployment"),
+    "a port of the ListenerSet is closed": close_port,
+    "a port of the ListenerSet is closed in old pods": age_pods,
     "a ConfigMap is missing": drop("ConfigMap"),
     "a Secret is missing": drop("Secret"),
     "the Gateway is gone": lambda documents: documents.pop(GATEWAY),

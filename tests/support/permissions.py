@@ -15,6 +15,7 @@ VERBS: dict[Use, tuple[str, frozenset[str]]] = {
     Use.INPUT: ("", WATCH),
     Use.REFERENCED: ("", WATCH),
     Use.STATUS: ("/status", frozenset({"patch"})),
+    Use.EXPIRES: ("", frozenset({"delete"})),
     Use.FINALIZER: ("", frozenset({"patch"})),
     # An API server with the admission plugin OwnerReferencesPermissionEnforcement requires it.
     Use.OWNER: ("/finalizers", frozenset({"update"})),

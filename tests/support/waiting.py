@@ -21,13 +21,16 @@ def until(look: Callable[[], T], what: str = "the condition holds", seconds: flo
 
 
 async def until_async(
-    look: Callable[[], Awaitable[T] | T], what: str = "the condition holds", seconds: float = TIMEOUT
+    look: Callable[[], Awaitable[T] | T],
+    what: str = "the condition holds",
+    seconds: float = TIMEOUT,
+    gap: float = GAP,
 ) -> T:
-    """Return the first true value of ``look``; fail after so many seconds."""
+    """Return the first true value of ``look``; fail after so many seconds. It looks again after each gap."""
     deadline = time.monotonic() + seconds
     while not (found := await _value(look())):
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        await asyncio.sleep(GAP)
+        await asyncio.sleep(gap)
     return found
 
 

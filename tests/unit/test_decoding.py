@@ -12,6 +12,8 @@ MINIMAL = {
     "ListenerSet": {"spec": {"parentRef": {"name": "x"}}},
     "ReferenceGrant": {"spec": {"from": [], "to": []}},
     "BackendTLSPolicy": {"spec": {"targetRefs": []}},
+    "VarnishCachePolicy": {"spec": {"targetRef": {"kind": "HTTPRoute", "name": "web"}}},
+    "VarnishCacheInvalidation": {"spec": {"gatewayRef": {"name": "gw"}, "everything": True}},
     "EndpointSlice": {"addressType": "IPv4"},
 }
 

@@ -15,6 +15,7 @@ from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.observe.state import ObservedState
 from varnish_gateway.operator.observe.watches import Watches
+from varnish_gateway.operator.status.documents import SHARED
 from varnish_gateway.standalone.schema import Catalogue
 from varnish_gateway.standalone.schema.core import BUILT_IN
 
@@ -69,6 +70,13 @@ def test_built_in_schemas_are_exactly_those_of_the_table():
 def test_status_is_written_for_inputs_alone():
     assert all(Use.INPUT in kind.uses for kind in used_for(Use.STATUS))
     assert all(Use.STATUS in kind.uses for kind in used_for(Use.STATUS_MANAGER))
+
+
+def test_older_version_is_read_only_where_the_status_is_written_in_it_too():
+    """Statuses that are applied name the current version; the shared ones are patched in the served version."""
+    older = {kind.name for kind in used_for(Use.STATUS) if kind.reads_older_versions}
+    assert older
+    assert older <= SHARED.keys()
 
 
 def test_gateway_api_kinds_have_a_crd():

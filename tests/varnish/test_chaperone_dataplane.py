@@ -34,7 +34,9 @@ from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.quarantine import QuarantineDelays
 from varnish_gateway.dataplane.varnish import supervisor
+from varnish_gateway.dataplane.varnish.parameters import missing_limit
 from varnish_gateway.dataplane.varnish.vcl import KEPT_VCLS
+from varnish_gateway.ir.arguments import PLAINTEXT_HTTP2
 
 
 @pytest.fixture
@@ -223,8 +225,10 @@ async def test_killed_manager_restarts_with_the_last_good_configuration(origins)
         )
         await plane.apply(Change(vcl=user_vcl("nonsense")))
         before = plane.supervisor.pid
+        starts = len(published(plane, events.VarnishdStarted))
         os.kill(before, signal.SIGKILL)
-        await until_published(plane, events.VarnishdExited)
+        # The worker of the killed varnishd answers for a moment.
+        await until_async(lambda: len(published(plane, events.VarnishdStarted)) > starts, "varnishd runs again")
         await until_answer(port, 200)
         assert plane.supervisor.pid != before
         assert (await ask(port)).header("says") == "one"
@@ -414,10 +418,17 @@ async def speaks_http2(plane) -> bool:
     return received[3:4] == b"\x04"  # a frame with settings
 
 
-async def test_plain_sockets_speak_http2_only_where_varnishd_limits_rapid_resets(plane):
-    described = await asyncio.create_subprocess_exec("varnishd", "-x", "parameter", stdout=asyncio.subprocess.PIPE)
-    offered, _ = await described.communicate()
-    assert await speaks_http2(plane) == (b"\nh2_rapid_reset_limit\n" in offered)
+async def test_plain_sockets_speak_no_http2_by_default(plane):
+    assert not await speaks_http2(plane)
+
+
+async def test_class_turns_http2_on_where_varnishd_limits_rapid_resets(plane):
+    before, lacks = plane.supervisor.pid, await missing_limit(PLAINTEXT_HTTP2)
+    outcome = await plane.apply(Change(extra_args=PLAINTEXT_HTTP2))
+    assert [str(problem) for problem in outcome.problems] == ([] if lacks is None else [str(lacks)])
+    assert (plane.supervisor.pid == before) == (lacks is not None)
+    assert await speaks_http2(plane) == (lacks is None)
+    assert (await ask(port_of(plane))).header("says") == "one"
 
 
 async def test_user_turns_http2_on_and_off(origins):

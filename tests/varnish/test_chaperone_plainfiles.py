@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -16,10 +18,12 @@ from support.directories import replace
 from support.http import client as http_client
 from support.http.client import Answer
 from support.processes import descendants, program
+from support.varnish.caching import policy
 from support.varnish.dataplane import ask, slice_document, until_answer, until_header
 from support.varnish.tls import certificate_of, pair, secure
 from support.waiting import until_async
 from varnish_gateway.emit.vcl import main_vcl
+from varnish_gateway.ir import wire
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 PROGRAM = """
@@ -141,6 +145,34 @@ async def test_health_ready_and_metrics_pages_reflect_serving_and_draining(chape
     assert (await chaperone.get("/drain")).status == 503
     assert (await chaperone.get("/ready")).status == 503
     assert (await ask(chaperone.port)).status == 200
+
+
+async def test_metrics_have_the_busiest_cached_routes_up_to_the_limit(chaperone, origins):
+    rule = wire.Rule(backends=(wire.Backend(service="n/tea", port=8080),), cache=policy())
+    routes = tuple(
+        wire.Route(
+            namespace="n",
+            name=name,
+            attachments=(wire.Attachment(listener="http", hostnames=(name,)),),
+            rules=(rule,),
+        )
+        for name in ("busy", "quiet")
+    )
+    shard = wire.Routing(version=2, listeners=(wire.Listener(name="http", socket="*"),), routes=routes)
+    chaperone.environment["METRICS_CACHED_ROUTES"] = "1"
+    chaperone.write("routing.json", msgspec.json.encode(shard).decode())
+    chaperone.write_endpoints("tea", await origins.port("tea"))
+    await chaperone.start()
+    await chaperone.until_ready()
+    for host in ("quiet", "busy", "busy"):
+        assert (await ask(chaperone.port, host)).status == 200
+    metrics = (await chaperone.get("/metrics")).body.decode()
+    labels = 'route="n/busy",policy="default/pages"'
+    assert f'vgw_route_cache_requests_total{{{labels},result="hit"}} 1' in metrics
+    assert f"vgw_route_cache_stored_total{{{labels}}} 1" in metrics
+    assert "vgw_route_cache_dropped_total 1" in metrics
+    assert 'vgw_route_requests_total{route="n/quiet"} 1' in metrics
+    assert not re.search(r'vgw_route_cache.*"n/quiet"', metrics)
 
 
 async def test_hand_written_ghost_json_is_served_and_watched(chaperone, origins):

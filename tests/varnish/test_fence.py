@@ -28,11 +28,11 @@ needs_fence = pytest.mark.skipif(landlock.missing() is not None, reason="this ke
 
 
 @asynccontextmanager
-async def gateway(origins, arguments):
+async def gateway(origins, arguments, **settings):
     """Give a data plane that serves HTTPS, the same user VCL for every test, and its last good configuration."""
     port = free_port()
     listen = f"ghost-reload=127.0.0.1:0,http;http-1=127.0.0.1:0,http;https-{port}=127.0.0.1:{port},https"
-    async with running(listen, extra_args=arguments) as plane:
+    async with running(listen, extra_args=arguments, **settings) as plane:
         last = LastGood(plane.settings.work_dir / LAST_GOOD_DIRECTORY, "n/gateway")
         plane.on_in_force(last.save)
         change = Change(
@@ -125,6 +125,16 @@ async def test_user_vcl_reads_what_the_operator_of_the_machine_opens(origins, tm
     monkeypatch.setenv("VARNISHD_READABLE", f"/nowhere:{data}")
     async with gateway(origins, SAME_USER) as plane:
         assert await content_read_by_user_vcl(plane, data / "closed.txt") == "closed"
+
+
+@needs_fence
+async def test_user_vcl_reads_no_tokens_of_clients(origins, tmp_path, monkeypatch):
+    for name in ("tokens.json", "data.txt"):
+        (tmp_path / name).write_text("content")
+    monkeypatch.setenv("VARNISHD_READABLE", str(tmp_path))
+    async with gateway(origins, SAME_USER, invalidation_tokens=tmp_path / "tokens.json") as plane:
+        assert await content_read_by_user_vcl(plane, tmp_path / "data.txt") == "content"
+        assert await content_read_by_user_vcl(plane, tmp_path / "tokens.json") == ""
 
 
 async def test_kernel_without_landlock_is_reported(monkeypatch):

@@ -15,7 +15,7 @@ import pytest
 from loopback import free_port
 from support import manifests
 from support.directories import replace
-from support.http.client import ask
+from support.http.client import Connection, ask
 from support.http.load import Answerer, under_load
 from support.manifests import USER_VCL_CLASS, service, user_vcl
 from support.processes import children, program, working_in
@@ -112,6 +112,39 @@ async def test_files_are_served_and_edits_are_applied(run, cafe, conf, origins):
     assert managers(vgw_run) == before, "none of this restarts varnishd"
 
 
+def cache_policy(fields: str) -> str:
+    return (
+        "apiVersion: gateway.varnish-software.com/v1alpha1\n"
+        "kind: VarnishCachePolicy\n"
+        "metadata: {name: pages}\n"
+        f"spec: {{targetRef: {{kind: HTTPRoute, name: cafe}}, defaultTTL: 1h, cacheStatus: 'On', {fields}}}\n"
+    )
+
+
+async def test_cache_policy_is_in_force_while_its_file_is_there_and_valid(run, cafe, conf):
+    async def cache_status() -> str:
+        return (await ask(cafe, HOST, "/page?utm_source=mail&a=1")).header("cache-status") or ""
+
+    async def hits() -> bool:
+        return "varnish-gateway; hit;" in await cache_status()
+
+    async def passes() -> bool:
+        return not await cache_status()
+
+    await run()
+    await serves(cafe, "tea", "the first answer")
+    assert await passes()
+    (conf / "policy.yaml").write_text(cache_policy("cacheKey: {queryParameters: {exclude: ['utm_*']}}"))
+    await until_async(hits, "a hit")
+    assert "hit" in ((await ask(cafe, HOST, "/page?a=1")).header("cache-status") or ""), "utm_* merges objects"
+    replace(conf / "policy.yaml", cache_policy("bypass: {headers: [{name: x-debug, valueRegex: '('}]}"))
+    await until_async(passes, "an invalid policy that caches nothing")
+    replace(conf / "policy.yaml", cache_policy("cacheKey: {queryParameters: {exclude: ['utm_*']}}"))
+    await until_async(hits, "the object that is still there")
+    (conf / "policy.yaml").unlink()
+    await until_async(passes, "no policy")
+
+
 async def test_invalid_file_keeps_the_last_good_until_corrected(run, cafe, conf):
     vgw_run = await run()
     await serves(cafe, "tea", "the first answer")
@@ -136,20 +169,68 @@ async def test_start_with_invalid_files_serves_after_correction(run, cafe, conf)
     await serves(cafe, "tea", "the correction")
 
 
-async def test_listener_change_restarts_only_that_gateways_varnishd(run, cafe, conf):
+async def test_listener_change_restarts_no_varnishd(run, cafe, conf):
     other, added = free_port(), free_port()
     (conf / "other.yaml").write_text(other_gateway(other))
     vgw_run = await run()
     await serves(cafe, "tea", "the first Gateway")
     await serves(other, "coffee", "the second Gateway")
 
-    async with under_load(other, {HOST: frozenset({"coffee"})}) as load:
+    before = managers(vgw_run)
+    async with (
+        under_load(other, {HOST: frozenset({"coffee"})}) as others,
+        under_load(cafe, {HOST: frozenset({"tea"})}) as own,
+    ):
         replace(conf / "gateway.yaml", gateway(cafe, added))
         await serves(added, "tea", "the new listener")
-        assert (await ask(cafe, HOST)).answered_by == "tea"
-    assert (load.wrong, load.failed) == ([], [])
-    assert load.answered
-    await vgw_run.wait_for_message("restarting varnishd: the listeners changed")
+        replace(conf / "gateway.yaml", gateway(cafe))
+        await serves(added, 0, "its end")
+    for load in (others, own):
+        assert (load.wrong, load.failed) == ([], [])
+        assert load.answered
+    assert managers(vgw_run) == before
+
+
+async def test_later_port_of_another_process_leaves_the_gateway_programmed_and_is_reported(run, cafe, conf):
+    health = free_port()
+    (conf / "gateway.yaml").write_text(f"{gateway(cafe)}  allowedListeners: {{namespaces: {{from: Same}}}}\n")
+    vgw_run = await run("--health-addr", f"127.0.0.1:{health}")
+    await serves(cafe, "tea", "the Gateway")
+    with socket.socket() as occupant:
+        occupant.bind(("0.0.0.0", 0))
+        occupant.listen()
+        port = occupant.getsockname()[1]
+        (conf / "set.yaml").write_text(listener_set(port))
+        await vgw_run.wait_for_message(
+            f"http-{port} is not open: socket http-{port} on :{port}: Address already in use"
+        )
+        await vgw_run.wait_for_record(
+            lambda record: (
+                record["message"].startswith("ListenerSet default/more: ") and "(Pending)" in record["message"]
+            )
+        )
+        ready = await ask(health, HOST, "/ready")
+        (served,) = ready.json["gateways"].values()
+        assert (ready.status, served["upToDate"], served["problems"]) == (200, True, [])
+        assert f"by process {os.getpid()}" in served["closed"][f"http-{port}"]
+        assert any(line.startswith("ListenerSet default/more: ") for line in ready.json["problems"])
+        since = len(vgw_run.log)
+    await vgw_run.wait_for_record(
+        lambda record: record["message"].startswith("ListenerSet default/more: Accepted, Programmed"), since=since
+    )
+    assert not any("Gateway default/cafe: not" in record["message"] for record in vgw_run.log)
+
+
+def listener_set(port: int) -> str:
+    return f"""
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {{name: more, namespace: default}}
+spec:
+  parentRef: {{name: cafe}}
+  listeners:
+    - {{name: more, port: {port}, protocol: HTTP}}
+"""
 
 
 async def test_added_and_removed_gateways_start_and_stop(run, cafe, conf):
@@ -294,3 +375,18 @@ def test_missing_path_fails_at_once_with_a_message(workdir):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == f"vgw: {workdir}/nowhere: no such file or directory\n"
+
+
+async def test_sigterm_ends_a_kept_connection_with_its_next_response(run, cafe):
+    vgw_run = await run()
+    await serves(cafe, "tea", "the first answer")
+    connection = Connection(cafe)
+    assert (await connection.ask(HOST)).header("connection") == "keep-alive"
+    vgw_run.process.send_signal(signal.SIGTERM)
+    await vgw_run.wait_for_message("draining")
+
+    async def is_asked_to_leave() -> bool:
+        return (await connection.ask(HOST)).header("connection") == "close"
+
+    await until_async(is_asked_to_leave, "the connection ends with a response")
+    assert await vgw_run.process.wait() == 0

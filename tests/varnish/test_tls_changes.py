@@ -16,6 +16,7 @@ from support.varnish.tls import Pair, both, certificate_of, finish, https, make_
 from varnish_gateway import errors
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.tls import events
+from varnish_gateway.dataplane.tls.budget import ReloadBudget
 from varnish_gateway.ir import Tls
 
 TEA = {"tea": frozenset(["tea"])}
@@ -106,9 +107,10 @@ async def restarts_the_same(plane, port, expected):
         assert await certificate_of(port, name) == one.der
 
 
-async def test_port_and_authority_changes_reload_without_failed_requests(origins):
+async def test_port_and_authority_changes_reload_without_failed_requests(origins, monkeypatch):
     other = free_port()
     async with https(origins, more_ports=[other]) as (plane, port):
+        monkeypatch.setattr(plane.terminator.service, "budget", ReloadBudget(0.0))
         plain = tls(port, (pair("tea"), ["tea"]))
         async with attended(port):
             for number in range(10):

@@ -81,7 +81,7 @@ async def test_unusable_authorities_leave_the_port_unchanged(origins):
         desired.files[name] = b"nonsense"
         outcome = await plane.apply(Change(tls=desired))
         assert [str(problem) for problem in outcome.problems] == [
-            f"authorities of clients on port {each}: has no certificate in PEM" for each in (port, other)
+            f"authorities of clients on port {each}: has no certificate in PEM" for each in sorted((port, other))
         ]
         assert await answered_by(port, client=client_pair("friends")) == "tea"
         assert await answered_by(port) == 0
@@ -141,8 +141,8 @@ def bare_haproxy(workdir, *, ours):
         (workdir / f"tls/{port}.default.pem").write_bytes(pair("tea").content)
         (workdir / f"tls/{port}.list").write_text(crt_list([default_slot(port)]))
     (workdir / "tls/ca.pem").write_bytes(authority("friends").certificate)
-    binds = [Bind(ports[0], (f"ipv4@127.0.0.1:{ports[0]}",))]
-    binds += [Bind(ports[1], (f"ipv4@127.0.0.1:{ports[1]}",), Clients("ca.pem"))]
+    binds = [Bind(ports[0], (f"ipv4@127.0.0.1:{ports[0]}",), "none.sock")]
+    binds += [Bind(ports[1], (f"ipv4@127.0.0.1:{ports[1]}",), "none.sock", Clients("ca.pem"))]
     text = config(binds, Machine(100, 1), "admin.sock")
     if not ours:
         text = text.replace("  tune.ssl.cachesize 0\n", "").replace(" no-tls-tickets", "")

@@ -27,7 +27,7 @@ from support.varnish.dataplane import (
     running,
     until_published,
 )
-from support.varnish.tls import both, certificate_of, finish, https, pair, secure, tls
+from support.varnish.tls import begin_request, both, certificate_of, end_request, finish, https, pair, secure, tls
 from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.dataplane import quarantine
@@ -203,7 +203,7 @@ async def _reset_streams(reader, writer):
 
 async def test_drain_finishes_requests_and_accepts_no_new_connections(serving):
     plane, port = serving
-    reader, writer = await begin_request(port)
+    reader, writer = await begin_request(secure(port))
     idle = http_client.Connection(secure(port))
     assert (await idle.ask("tea")).answered_by == "tea"
     stopping = asyncio.create_task(plane.stop(10))
@@ -227,7 +227,7 @@ async def test_drain_lasts_until_requests_finish(origins, monkeypatch):
     """However little time workers have after a reload."""
     monkeypatch.setattr(haproxy, "FINISH_SECONDS", 1)
     async with https(origins) as (plane, port):
-        reader, writer = await begin_request(port)
+        reader, writer = await begin_request(secure(port))
         stopping = asyncio.create_task(plane.stop(10))
         await until_async(lambda: plane.terminator.is_stopping, "the drain has begun")
         await asyncio.sleep(2)  # this is what is tested: time goes by
@@ -238,30 +238,16 @@ async def test_drain_lasts_until_requests_finish(origins, monkeypatch):
 async def test_workers_older_than_the_reload_limit_are_terminated(origins, monkeypatch):
     monkeypatch.setattr(haproxy, "MOST_FORMER_WORKERS", 2)
     async with https(origins) as (plane, port):
-        held = [await begin_request(port)]
+        held = [await begin_request(secure(port))]
         for number in range(1, 4):
             authority = f"authority {number}"
             await must_serve(plane, Change(tls=tls(port, (pair("tea"), ["tea"]), clients=authority, insecure=True)))
-            held.append(await begin_request(port))
+            held.append(await begin_request(secure(port)))
         (oldest, _), *others = held
         async with asyncio.timeout(10):
             assert await oldest.read() == b""
         for reader, writer in others:
             assert (await end_request(reader, writer)).startswith(b"HTTP/1.1 200")
-
-
-async def begin_request(port):
-    reader, writer = await http_client.connect(secure(port))
-    writer.write(b"POST / HTTP/1.1\r\nHost: tea\r\nContent-Length: 4\r\n\r\nab")
-    await writer.drain()
-    return reader, writer
-
-
-async def end_request(reader, writer):
-    writer.write(b"cd")
-    answer = await reader.readuntil(b"\r\n\r\n")
-    writer.transport.abort()
-    return answer
 
 
 async def test_stop_leaves_no_haproxy_process(serving):

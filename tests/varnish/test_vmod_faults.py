@@ -1,21 +1,33 @@
 """Bad input and faults: defined answers, one request at most, the child lives."""
 
 import contextlib
-import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from support.directories import open_directory
+from support.http.scripted_origin import ScriptedOrigin, answer, trickle
 from support.http.websocket import HANDSHAKE
-from support.varnish.ghost import CACHE_EVERYTHING, ROOT, Config, GhostHarness, VarnishError, backend, prefix, route, to
+from support.varnish.caching import outcome, policy, reason
+from support.varnish.ghost import (
+    CACHE_EVERYTHING,
+    PANICKING,
+    Config,
+    GhostHarness,
+    VarnishError,
+    backend,
+    prefix,
+    refusing_endpoint,
+    route,
+    to,
+)
+from support.varnish.invalidation import ask
 from support.waiting import until
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import UserVcl, wire
 
-PANICKING = Path(os.environ.get("GHOST_VMOD_PANIC", ROOT / "build" / "libvmod_ghost_panic.so"))
+UNFILTERED = 'sub vcl_backend_response { set beresp.filters = ""; }'
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +94,36 @@ def test_a_full_workspace_fails_one_request(tea):
         assert ghost.child == child
 
 
+@pytest.mark.parametrize(
+    ("frame", "rule", "vcl"),
+    [
+        ("Connection: keep-alive\r\n{}\r\n\r\n", {"cache": policy()}, ""),
+        ("Transfer-Encoding: chunked\r\n{}\r\n\r\n4\r\ndone\r\n0\r\n\r\n", {"cache": policy()}, UNFILTERED),
+        ("Content-Length: 4\r\n{}\r\n\r\ndone", {"timeouts": wire.Timeouts(request=60_000)}, UNFILTERED),
+    ],
+    ids=["no-body", "counted", "in-time"],
+)
+def test_response_that_leaves_almost_no_workspace_fails_alone(frame, rule, vcl):
+    """Its headers have any length near that at which nothing is left for the steps of its body."""
+    padding = 0
+
+    def step(connection, _) -> bool:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n" + frame.format(f"X-Pad: {'v' * padding}").encode())
+        return True
+
+    with ScriptedOrigin(step) as origin:
+        config = Config([route("any", to(backend("tea"), **rule))], {"tea": [origin.endpoint]})
+        with GhostHarness(config, user_vcl=vcl, parameters={"workspace_backend": "28k"}) as ghost:
+            child = ghost.child
+            served, failed = 0, 8000
+            while failed - served > 8:
+                padding = (served + failed) // 2
+                served, failed = (padding, failed) if ghost.get(f"/{padding}").status == 200 else (served, padding)
+            for padding in range(served - 256, failed + 256, 8):
+                assert ghost.get(f"/{padding}").status in {200, 502, 503}
+            assert ghost.child == child
+
+
 def test_too_many_headers_fail_one_request(tea):
     many = wire.HeaderModifier(add=tuple(wire.Header(name=f"x-{n}", value="v") for n in range(60)))
     rule = to(backend("tea"), matches=[prefix("/many")], filters=wire.Filters(request=many))
@@ -144,8 +186,68 @@ def _check_panic(ghost: GhostHarness, entry: str, child: int) -> None:
 def test_panic_in_vcl_function_fails_one_request(tea, entry):
     config = Config([route("any", to(backend("tea")))], {"tea": [tea]})
     with panicking_in(entry, config) as ghost:
-        ghost.load_vcl(CACHE_EVERYTHING if entry == "rule" else "")
+        if entry == "rule":  # only the frame for pods of the previous version calls it
+            ghost.load_vcl(whole=main_vcl(UserVcl(source="the test", text=CACHE_EVERYTHING), caching=False))
         assert {ghost.get().status for _ in range(3)} <= {500, 503}
+        assert f"ghost: {entry}: panic: the test makes {entry} panic" in ghost.log
+
+
+@needs_panicking
+@pytest.mark.parametrize("entry", ["lookup", "hash", "keyed", "miss", "store", "decided"])
+def test_panic_in_the_cache_fails_one_request(tea, entry):
+    config = Config([route("any", to(backend("tea"), cache=policy()))], {"tea": [tea]})
+    with panicking_in(entry, config) as ghost:
+        assert {ghost.get(f"/{number}").status for number in range(3)} <= {500, 503}
+        assert f"ghost: {entry}: panic: the test makes {entry} panic" in ghost.log
+
+
+@needs_panicking
+def test_panic_in_a_lookup_fails_no_request(tea):
+    with panicking_in("candidate", Config([route("any", to(backend("tea"), cache=policy()))], {"tea": [tea]})) as ghost:
+        assert [ghost.get("/candidate").status for _ in range(3)] == [200] * 3
+
+
+@needs_panicking
+def test_object_that_does_not_reach_the_index_is_not_kept(tea):
+    with panicking_in("arrived", Config([route("any", to(backend("tea"), cache=policy()))], {"tea": [tea]})) as ghost:
+        assert [outcome(ghost.get("/arrived")) for _ in range(3)] == ["uri-miss"] * 3
+
+
+@needs_panicking
+def test_object_that_does_not_leave_the_index_ends_the_use_of_the_index(tea):
+    """Otherwise an invalidation could meet an object that varnishd has freed."""
+    rule = to(backend("tea"), cache=policy(ttl=100, keep=0))
+    with panicking_in("expired", Config([route("any", rule)], {"tea": [tea]})) as ghost:
+        assert ghost.get("/expired").status == 200
+        everything = b'{"targets": [{"everything": true}]}'
+        until(lambda: ask(ghost, everything).status == 500, "ghost has noticed")
+        assert reason(ghost.get("/later")) == "uri-miss index-full"
+
+
+@needs_panicking
+def test_panic_in_the_body_of_an_invalidation_fails_it(tea):
+    with panicking_in("request-body", Config([route("any", to(backend("tea")))], {"tea": [tea]})) as ghost:
+        assert ask(ghost, b"{}").status == 408
+
+
+@needs_panicking
+def test_panic_in_a_lookup_delivers_no_other_variant():
+    variants = [answer(body=body, headers=["Vary: X-A"]) for body in (b"one", b"two", b"three")]
+    with ScriptedOrigin(*variants) as origin:
+        config = Config([route("any", to(backend("tea"), cache=policy()))], {"tea": [origin.endpoint]})
+        with panicking_in("candidate", config) as ghost:
+            bodies = [ghost.get("/variants", headers=[("X-A", name)]).body for name in ("one", "two", "one")]
+            assert bodies == [b"one", b"two", b"three"]
+
+
+@needs_panicking
+@pytest.mark.parametrize("entry", ["stale", "revived"])
+def test_panic_for_a_stale_object_fails_one_request(entry):
+    config = Config([route("any", to(backend("tea"), cache=policy()))], {"tea": [refusing_endpoint()]})
+    with panicking_in(entry, config) as ghost:
+        ghost.load_vcl('sub vcl_recv { if (req.url == "/synth") { return (synth(503)); } }')
+        path = "/stale" if entry == "stale" else "/synth"
+        assert ghost.get(path).status in {500, 503}
         assert f"ghost: {entry}: panic: the test makes {entry} panic" in ghost.log
 
 
@@ -231,11 +333,22 @@ def test_panic_while_body_has_a_deadline_fails_one_request(tea):
 
 
 @needs_panicking
-def test_panic_while_a_request_body_is_sent_fails_one_request(tea):
-    rule = to(backend("tea"), timeouts=wire.Timeouts(request=60_000))
-    with panicking_in("upload", Config([route("any", rule)], {"tea": [tea]})) as ghost:
+def test_panic_while_body_is_counted_fails_one_request():
+    chunked = trickle([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n0\r\n\r\n"], 0)
+    with ScriptedOrigin(chunked) as origin:
+        routes = [route("any", to(backend("tea"), cache=policy()))]
+        with panicking_in("size", Config(routes, {"tea": [origin.endpoint]})) as ghost:
+            raw = ghost.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            assert not raw.endswith(b"0\r\n\r\n")
+
+
+@needs_panicking
+@pytest.mark.parametrize(("entry", "retry"), [("upload", None), ("kept-body", wire.Retry()), ("send", wire.Retry())])
+def test_panic_while_a_request_body_is_read_fails_one_request(tea, entry, retry):
+    rule = to(backend("tea"), timeouts=wire.Timeouts(request=60_000), retry=retry)
+    with panicking_in(entry, Config([route("any", rule)], {"tea": [tea]})) as ghost:
         request = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc"
-        assert re.match(rb"(HTTP/1.1 50[0-9] |$)", ghost.raw(request))
+        assert re.match(rb"(HTTP/1.1 (50[0-9]|408) |$)", ghost.raw(request))
 
 
 @needs_panicking

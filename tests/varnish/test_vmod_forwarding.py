@@ -76,6 +76,37 @@ def test_a_header_with_an_open_quote_is_removed(ghost):
     assert "forwarded" not in got
 
 
+ESI = "sub vcl_backend_response { set beresp.do_esi = true; }"
+
+
+def received_by_parts(ghost: GhostHarness, rules: wire.RequestRules | None) -> list[dict[str, str]]:
+    """Return the forwarding headers that a backend receives for a page, its part, and a part of that."""
+    pages = [answer(200, b'<esi:include src="/%d"/>' % level) for level in (1, 2)]
+    with ScriptedOrigin(*pages, answer(200, b"end")) as origin:
+        config = Config([route("r", to(backend("pool")))], {"pool": [origin.endpoint]}, requests=rules)
+        assert ghost.reload(config).status == 200
+        ghost.load_vcl(ESI)
+        assert ghost.get(headers=SENT).body == b"end"
+        ghost.load_vcl()
+    heads = [[line.partition(": ") for line in one.decode().split("\r\n")] for one in origin.requests]
+    return [{name.lower(): value for name, _, value in head if "forwarded" in name.lower()} for head in heads]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        None,
+        wire.RequestRules(trusted_hops=0),
+        wire.RequestRules(trusted_ranges=("10.0.0.0/8",)),
+        wire.RequestRules(trusted_hops=1),
+        wire.RequestRules(trusted_hops=2),
+    ],
+)
+def test_parts_of_a_page_have_the_forwarding_headers_of_the_page(ghost, rules):
+    page, part, nested = received_by_parts(ghost, rules)
+    assert (part, nested) == (page, page)
+
+
 ALL = wire.RequestRules(merge_slashes=True, reject=("%2F", "%5C", "..;"))
 
 

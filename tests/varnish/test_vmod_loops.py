@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 from support.http.client import Answer
-from support.http.scripted_origin import ScriptedOrigin, answer
+from support.http.scripted_origin import ScriptedOrigin, answer, late
 from support.varnish.ghost import CACHE_EVERYTHING, Config, GhostHarness, backend, route, to
 from varnish_gateway.ir import wire
 
@@ -16,8 +18,11 @@ REQUESTS = 12
 
 @pytest.fixture(scope="module")
 def ghost() -> Iterator[GhostHarness]:
-    """Few threads: a request that comes back for ever takes all of them."""
-    parameters = {"thread_pools": "1", "thread_pool_min": "20", "thread_pool_max": "100"}
+    """Run varnishd with few threads: a request that comes back for ever takes all of them.
+
+    Twelve that come back twice hold six workers each, at the same time. That is within a route's share of 400.
+    """
+    parameters = {"thread_pools": "1", "thread_pool_min": "20", "thread_pool_max": "400"}
     with GhostHarness(Config(), parameters=parameters, environment={"GHOST_CDN_ID": ID}) as running:
         yield running
 
@@ -59,6 +64,15 @@ def test_a_loop_ends_with_an_error_and_leaves_threads_to_other_routes(ghost, vcl
         ghost.load_vcl()
 
 
+def test_a_filter_can_not_hide_earlier_passes(ghost):
+    """A header that a request lists in Connection is one that varnishd leaves out."""
+    itself = wire.Endpoint(address="127.0.0.1", port=ghost.ports["http-80"])
+    hide = wire.Filters(request=wire.HeaderModifier(set=(wire.Header(name="Connection", value="CDN-Loop"),)))
+    rule = to(backend("itself"), filters=hide, timeouts=wire.Timeouts(request=3_000))
+    ghost.reload(Config([route("loop", rule)], {"itself": [itself]}))
+    assert ghost.get().status == 508
+
+
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
@@ -83,7 +97,20 @@ def test_backend_receives_what_the_client_sent_and_the_gateways_own_id(ghost):
         ghost.reload(looping(ghost, origin))
         ghost.get(host="good.org", headers=[("CDN-Loop", 'a.example; t="1, 2"'), ("cdn-loop", "b")])
     lines = [line.partition(b": ")[2] for line in origin.requests[0].split(b"\r\n") if line.lower().startswith(b"cdn-")]
-    assert b", ".join(lines) == b'a.example; t="1, 2", b, ' + ID.encode()
+    assert b", ".join(lines).startswith(b'a.example; t="1, 2", b, ' + ID.encode() + b"; pass=")
+
+
+@pytest.mark.parametrize("sent", [ID, f"{ID}; pass={'0' * 32}"])
+def test_a_client_can_not_have_its_requests_fetched_one_by_one(ghost, sent):
+    """Only a request that this gateway has sent does not wait for the fetch of the same object."""
+    with ScriptedOrigin(late(1.0, answer(headers=["Cache-Control: max-age=60"]))) as origin:
+        ghost.reload(looping(ghost, origin))
+        ghost.load_vcl(CACHE_EVERYTHING)
+        with ThreadPoolExecutor(5) as pool:
+            ask = partial(ghost.get, f"/together/{len(sent)}", host="good.org", headers=[("CDN-Loop", sent)])
+            assert [one.result().status for one in [pool.submit(ask) for _ in range(5)]] == [200] * 5
+        ghost.load_vcl()
+    assert len(origin.requests) == 1
 
 
 def test_a_backend_that_user_vcl_chooses_receives_the_id_too(ghost):
@@ -95,7 +122,7 @@ def test_a_backend_that_user_vcl_chooses_receives_the_id_too(ghost):
         )
         ghost.get(host="loop.org")
         ghost.load_vcl()
-    assert f"CDN-Loop: {ID}\r\n".encode() in origin.requests[0]
+    assert f"CDN-Loop: {ID}; pass=".encode() in origin.requests[0]
 
 
 def test_a_retry_in_vcl_adds_the_id_once(ghost):

@@ -207,8 +207,9 @@ def test_older_vcl_catches_up(ghost, tea, coffee):
 
 
 def test_one_request_updates_an_older_vcl_while_others_are_served(tea):
-    workers = {"thread_pools": "1", "thread_pool_min": "60", "thread_pool_max": "60"}
+    workers = {"thread_pools": "1", "thread_pool_min": "200", "thread_pool_max": "200"}
     with GhostHarness(many_routes(1, "tea", tea), parameters=workers) as ghost:
+        until(lambda: processes.threads(ghost.child) > 200, "varnishd has started all its workers")
         ghost.configure(many_routes(3000, "tea", tea))
         path = ghost.directory / "newer.vcl"
         path.write_text(main_vcl())

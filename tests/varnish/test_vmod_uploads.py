@@ -144,11 +144,12 @@ def test_upload_over_http2_that_takes_too_long_is_a_504_in_time(serve, timeouts)
     assert origin.requests == []
 
 
-def upload_over_http2(port: int, pieces: list[bytes], *, every: float) -> Iterator[Event]:
+def upload_over_http2(port: int, pieces: list[bytes], *, every: float, length: int | None = None) -> Iterator[Event]:
     """Send pieces with pauses between them until there is a response; yield what happens until its end."""
     stream = H2Connection(H2Configuration(client_side=True, header_encoding=None))
     stream.initiate_connection()
     head = {":method": "POST", ":scheme": "http", ":authority": "a", ":path": "/"}
+    head |= {} if length is None else {"content-length": str(length)}
     stream.send_headers(1, list(head.items()))
     with socket.create_connection(("127.0.0.1", port)) as connection:
         left = list(pieces)
@@ -179,6 +180,196 @@ def test_slow_upload_in_time_is_complete(serve):
         received, _ = upload(serve(origin, timeouts=within(request=LONG)), with_length(*[b"x"] * 10), every=0.1)
     assert received.startswith(b"HTTP/1.1 200 ")
     assert received.endswith(b"x" * 100)
+
+
+RETRY = wire.Retry(codes=(503,))
+"""Has varnishd read a small body before the fetch, so that it can be sent again."""
+
+
+def test_kept_body_that_takes_too_long_is_a_504_in_time(serve):
+    with ScriptedOrigin(answer()) as origin:
+        ghost = serve(origin, timeouts=within(request=500), retry=RETRY)
+        received, seconds = upload(ghost, with_length(*[b"x"] * 40), every=0.1)
+    assert received.startswith(b"HTTP/1.1 504 ")
+    assert b"Connection: close\r\n" in received
+    assert 0.45 < seconds < 3  # the upload itself takes four seconds
+    assert origin.requests == []
+
+
+def test_kept_body_over_http2_that_takes_too_long_is_a_504_in_time(serve):
+    with ScriptedOrigin(answer()) as origin:
+        port = serve(origin, timeouts=within(request=500), retry=RETRY).ports["http-80"]
+        began = time.monotonic()
+        events = list(upload_over_http2(port, [b"x"] * 40, every=0.1, length=40))
+        assert 0.45 < time.monotonic() - began < 3
+    (response,) = [event for event in events if isinstance(event, ResponseReceived)]
+    assert (b":status", b"504") in response.headers
+    assert origin.requests == []
+
+
+@pytest.fixture
+def impatient(ghost) -> Iterator[None]:
+    """Have varnishd wait for half a second for a piece of a body, and for 3 seconds for the whole."""
+    ghost.admin("param.set", "timeout_idle", "0.5")
+    yield
+    ghost.admin("param.reset", "timeout_idle")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(("every", "at_least"), [(0.25, 2.9), (20.0, 0.4)], ids=["slow", "silent"])
+def test_kept_body_of_a_rule_without_limits_is_a_408_in_time(serve, every, at_least):
+    with ScriptedOrigin(answer()) as origin:
+        ghost = serve(origin, retry=RETRY)
+        before = ghost.counters()["routes"]["default/r"]["status"]["4xx"]
+        received, seconds = upload(ghost, with_length(*[b"x"] * 40), every=every)
+    assert received.startswith(b"HTTP/1.1 408 ")
+    assert at_least < seconds < 6  # the slow upload itself takes ten seconds
+    assert origin.requests == []
+    assert ghost.counters()["routes"]["default/r"]["status"]["4xx"] == before + 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_body_that_did_not_arrive_is_not_sent_after_vcl_changed_the_request(serve):
+    vcl = 'sub vcl_recv { set req.url = "/other"; } sub vcl_synth { return (deliver); }'
+    with ScriptedOrigin(answer()) as origin:
+        ghost = serve(origin, retry=RETRY)
+        ghost.load_vcl(vcl)
+        received, _ = upload(ghost, with_length(b"x", b"x"), every=20.0)
+        ghost.load_vcl()
+    assert received.startswith(b"HTTP/1.1 408 ")
+    assert origin.requests == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_kept_body_of_a_client_that_falls_silent_is_a_408_before_the_time_of_the_rule(serve):
+    with ScriptedOrigin(answer()) as origin:
+        ghost = serve(origin, timeouts=within(request=LONG), retry=RETRY)
+        received, seconds = upload(ghost, with_length(b"x", b"x"), every=20.0)
+    assert received.startswith(b"HTTP/1.1 408 ")
+    assert 0.4 < seconds < SOON
+    assert origin.requests == []
+
+
+@pytest.mark.parametrize("retry", [RETRY, None], ids=["kept", "streamed"])
+def test_client_that_sends_a_part_with_the_head_and_falls_silent_is_a_504_in_time(serve, retry):
+    head, *_ = with_length(b"x" * 1000)
+    with ScriptedOrigin(answer()) as origin:
+        ghost = serve(origin, timeouts=within(request=500), retry=retry)
+        received, seconds = upload(ghost, [head + b"x" * 10, b"x"], every=20.0)
+    assert received.startswith(b"HTTP/1.1 504 ")
+    assert 0.45 < seconds < 4  # varnishd itself waits for 5 seconds
+
+
+# -- bodies that are gone --------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def own_backend(ghost: GhostHarness, vcl: str) -> Iterator[ScriptedOrigin]:
+    """Have user VCL use a backend of its own, which must not receive the length of a body without the body."""
+    with ScriptedOrigin(answer()) as own:
+        declared = f"""
+            backend own {{ .host = "127.0.0.1"; .port = "{own.endpoint.port}"; }}
+            sub vcl_recv {{ if (req.url == "/never") {{ set req.backend_hint = own; }} }}
+        """
+        with loaded(ghost, f"import std; {declared} {vcl}"):
+            yield own
+
+
+@contextlib.contextmanager
+def loaded(ghost: GhostHarness, vcl: str) -> Iterator[None]:
+    ghost.load_vcl(vcl)
+    try:
+        yield
+    finally:
+        ghost.load_vcl()
+
+
+def leave_early(ghost: GhostHarness) -> bytes:
+    """Announce a body of 40 bytes, send one, and no more."""
+    with socket.create_connection(("127.0.0.1", ghost.ports["http-80"]), timeout=20) as connection:
+        connection.sendall(with_length(b"x" * 40)[0] + b"x")
+        connection.shutdown(socket.SHUT_WR)
+        received = b""
+        while piece := connection.recv(65536):
+            received += piece
+    return received
+
+
+@pytest.mark.parametrize(
+    "vcl",
+    [
+        "sub vcl_recv { set req.backend_hint = own; return (pass); }",
+        "sub vcl_recv { std.rollback(req); set req.backend_hint = own; return (pass); }",
+        "sub vcl_backend_fetch { set bereq.backend = own; }",
+    ],
+    ids=["recv", "rollback", "fetch"],
+)
+def test_body_that_did_not_arrive_is_not_announced_to_a_backend_of_user_vcl(serve, vcl):
+    with ScriptedOrigin(answer()) as origin:
+        ghost = serve(origin, retry=RETRY)
+        with own_backend(ghost, vcl) as own:
+            received = leave_early(ghost)
+    assert not any(b"ontent-Length: 40" in request for request in [*origin.requests, *own.requests])
+    if "sub vcl_backend_fetch" not in vcl:
+        assert received.startswith(b"HTTP/1.1 400 ")
+        assert own.requests == []
+
+
+def test_rolled_back_request_whose_body_did_not_arrive_is_an_error(serve):
+    with ScriptedOrigin(answer()) as origin:
+        ghost = serve(origin, retry=RETRY)
+        with loaded(ghost, 'import std; sub vcl_recv { std.rollback(req); set req.url = "/other"; }'):
+            received = leave_early(ghost)
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert origin.requests == []
+
+
+RESTART = "sub vcl_deliver { if (req.restarts == 0) { return (restart); } }"
+TO_OWN = "sub vcl_recv { if (req.restarts == 1) { set req.backend_hint = own; return (pass); } }"
+
+
+@pytest.mark.parametrize("vcl", [RESTART, RESTART + TO_OWN], ids=["route", "own"])
+def test_restarted_upload_that_was_sent_before_is_an_error(serve, vcl):
+    with ScriptedOrigin(answer()) as origin:
+        ghost = serve(origin)
+        with own_backend(ghost, vcl) as own:
+            received, _ = upload(ghost, with_length(b"x" * 40))
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert b"the body of the request is gone" in received
+    assert len(origin.requests) == 1
+    assert own.requests == []
+
+
+def test_restarted_upload_in_chunks_is_not_sent_to_a_route_without_its_body(serve):
+    with ScriptedOrigin(answer()) as origin:
+        ghost = serve(origin)
+        with loaded(ghost, RESTART):
+            received, _ = upload(ghost, in_chunks(b"x" * 40))
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert len(origin.requests) == 1
+
+
+def test_restart_as_a_request_without_a_body_is_served(serve):
+    as_get = """
+        sub vcl_recv {
+            if (req.restarts == 1) { set req.method = "GET"; unset req.http.Content-Length; }
+        }
+    """
+    with ScriptedOrigin(answer()) as origin:
+        ghost = serve(origin)
+        with loaded(ghost, RESTART + as_get):
+            received, _ = upload(ghost, with_length(b"x" * 40))
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert [request.split(b" ")[0] for request in origin.requests] == [b"POST", b"GET"]
+
+
+def test_restarted_upload_that_was_kept_is_sent_again(serve):
+    with ScriptedOrigin(answer()) as origin:
+        ghost = serve(origin, retry=RETRY)
+        with loaded(ghost, RESTART):
+            received, _ = upload(ghost, with_length(b"x" * 40))
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert [request.endswith(b"x" * 40) for request in origin.requests] == [True, True]
 
 
 # -- slow endpoints --------------------------------------------------------------------

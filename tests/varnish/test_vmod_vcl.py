@@ -144,7 +144,7 @@ def test_pipe_that_is_no_websocket_has_an_answer_of_ghosts_own(ghost, tea):
 
 def test_user_vcl_may_repeat_the_version(ghost):
     ghost.load_vcl("vcl 4.1;\nsub vcl_deliver { set resp.http.X-User = ghost.rule(); }\n")
-    assert (ghost.get("/tea").header("x-user") or "").startswith("default/tea/0@")
+    assert len(ghost.get("/tea").header("x-user") or "") == 22  # its rule's part of cache keys
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import socket
 import subprocess
 import threading
@@ -177,6 +178,19 @@ def test_refusing_endpoints_are_a_503_that_is_counted(serve, vcl):
     ghost.load_vcl()
 
 
+def test_a_websocket_beyond_pipe_sess_max_is_a_503_that_is_counted(serve):
+    with ScriptedOrigin(echo) as origin:
+        ghost = serve(origin)
+        ghost.admin("param.set", "pipe_sess_max", "1")
+        before = counts(ghost)["status"]
+        with connected(ghost) as (_, first), connected(ghost) as (_, second):
+            assert first.startswith(b"HTTP/1.1 101 ")
+            assert second.startswith(b"HTTP/1.1 503 ")
+            after = counts(ghost)["status"]
+        ghost.admin("param.reset", "pipe_sess_max")
+    assert (after["5xx"] - before["5xx"], after["1xx"] - before["1xx"]) == (1, 1)
+
+
 def test_a_silent_websocket_ends_after_pipe_timeout(serve):
     with ScriptedOrigin(echo) as origin:
         ghost = serve(origin)
@@ -185,6 +199,58 @@ def test_a_silent_websocket_ends_after_pipe_timeout(serve):
             assert head.startswith(b"HTTP/1.1 101 ")
             assert connection.recv(10) == b""
         ghost.admin("param.reset", "pipe_timeout")
+
+
+def sends_until_it_fails(connection: socket.socket) -> int:
+    """Return how often there was room for more; a timeout is for the test to report."""
+    for count in itertools.count():
+        try:
+            connection.sendall(b"x" * 65536)
+        except ConnectionError:
+            return count
+    raise AssertionError
+
+
+def test_an_endpoint_that_reads_nothing_ends_after_pipe_timeout(serve):
+    def deaf(connection: socket.socket, stop: threading.Event) -> bool:
+        connection.sendall(ACCEPTED)
+        return not stop.wait()
+
+    with ScriptedOrigin(deaf) as origin:
+        ghost = serve(origin)
+        ghost.admin("param.set", "pipe_timeout", "1")
+        with connected(ghost) as (connection, head):
+            assert head.startswith(b"HTTP/1.1 101 ")
+            assert sends_until_it_fails(connection) > 0
+        ghost.admin("param.reset", "pipe_timeout")
+
+
+@pytest.mark.parametrize(
+    ("vcl", "status"),
+    [
+        ('sub vcl_backend_response { if (beresp.status == 101) { return (error(403, "No")); } }', b"403"),
+        ("sub vcl_backend_response { if (beresp.status == 101) { return (abandon); } }", b"503"),
+    ],
+    ids=["error", "abandon"],
+)
+def test_vcl_that_rejects_the_101_opens_no_tunnel(serve, vcl, status):
+    received, closed = [], threading.Event()
+
+    def record(connection: socket.socket, _: threading.Event) -> bool:
+        connection.sendall(ACCEPTED)
+        connection.settimeout(10)
+        received.append(connection.recv(100))
+        closed.set()
+        return False
+
+    with ScriptedOrigin(record) as origin:
+        ghost = serve(origin)
+        ghost.load_vcl(vcl)
+        raw = ghost.raw(HANDSHAKE.replace(b"keep-alive, Upgrade", b"close, Upgrade") + b"not for the origin")
+        ghost.load_vcl()
+        assert raw.startswith(b"HTTP/1.1 " + status)
+        assert closed.wait(5)
+        assert received == [b""]
 
 
 def test_bytes_that_follow_the_101_at_once_are_not_lost(serve):

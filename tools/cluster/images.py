@@ -1,4 +1,4 @@
-"""Images of the cluster: those that we pack, and those that `make images` built."""
+"""Images of the cluster: those that we pack, and those that `make images` and `make build/previous` built."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from cluster.conformance import gatewayapi
 from cluster.errors import ClusterError
 
 OURS = tuple(layout.ROOT / "build" / "images" / f"{name}.tar" for name in ("operator", "gateway"))
+PREVIOUS = tuple(layout.PREVIOUS / "build" / "images" / path.name for path in OURS)
 UNPRIVILEGED = "65532:65532"
 
 
@@ -25,6 +26,14 @@ def import_ours() -> bool:
             raise ClusterError(f"{path} is missing: make images")
         import_archive(path)
     return inside.ctr("images", "list") != before
+
+
+def import_previous() -> None:
+    """Import the images of the previous version, which have a tag of their own."""
+    for path in PREVIOUS:
+        if not path.exists():
+            raise ClusterError(f"{path} is missing: make build/previous")
+        import_archive(path)
 
 
 def import_archive(path: Path) -> None:

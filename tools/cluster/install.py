@@ -39,11 +39,15 @@ def crds() -> None:
     inside.kubectl("wait", "--for=condition=Established", *names, f"--timeout={TIMEOUT}")
 
 
-def chart() -> None:
-    """Install the chart with its own values."""
+def chart(path: Path = CHART, **values: str) -> None:
+    """Install a chart, with other values than its own where they are given; ``__`` is a dot in their names.
+
+    Those of an earlier call don't count: helm would keep them where none are given.
+    """
+    changed = [word for name, value in values.items() for word in ("--set", f"{name.replace('__', '.')}={value}")]
     inside.run(
         *inside.in_client(
-            str(BIN / "helm"), "upgrade", "--install", RELEASE, str(CHART),
+            str(BIN / "helm"), "upgrade", "--install", RELEASE, str(path), "--reset-values", *changed,
             "--namespace", SYSTEM, "--create-namespace", "--skip-crds", "--wait", "--timeout", TIMEOUT,
         )
     )  # fmt: skip

@@ -8,6 +8,9 @@ BIN = ROOT / "build" / "bin"
 PACKAGES = ROOT / "build" / "debian"
 """Debian packages that tools/unpack_packages.py unpacked."""
 
+PREVIOUS = ROOT / "build" / "previous"
+"""The previous version that tools/build_previous.py built."""
+
 NAME = "varnish-gateway-cluster"
 LOCK = Path("/var/tmp") / f"{NAME}.lock"
 STATE = Path("/var/tmp") / NAME

@@ -13,10 +13,10 @@
 //! let rules: RequestRules = wire::decode(br#"{"trustedRanges": ["10.0.0.0/8"]}"#)?;
 //! let trusted = TrustedProxies::compile(&rules)?;
 //! let received = b"6.6.6.6, 192.0.2.1, 10.0.0.2";
-//! assert_eq!(trusted.believed(received, b"10.0.0.1"), Some(2));
+//! assert_eq!(trusted.believed(received, b"10.0.0.1"), 2);
 //! assert_eq!(last_members(received, 2), b"192.0.2.1, 10.0.0.2");
-//! assert_eq!(trusted.believed(received, b"192.0.2.9"), Some(0));
-//! assert_eq!(TrustedProxies::default().believed(received, b"10.0.0.1"), None);
+//! assert_eq!(trusted.believed(received, b"192.0.2.9"), 0);
+//! assert!(!TrustedProxies::default().are_configured());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -55,21 +55,29 @@ impl TrustedProxies {
         Ok(Self { hops: rules.trusted_hops, ranges })
     }
 
-    /// How many of the entries that arrived in X-Forwarded-For were written by trusted proxies,
-    /// given the address that the request came from. None if nothing is configured: then
-    /// every entry stays, and none is believed.
+    /// Whether the Gateway names trusted proxies, or says that there are none. Otherwise every
+    /// entry of X-Forwarded-For stays, and none is believed.
     #[must_use]
-    pub fn believed(&self, received: &[u8], peer: &[u8]) -> Option<usize> {
+    pub fn are_configured(&self) -> bool {
+        self.hops.is_some() || !self.ranges.is_empty()
+    }
+
+    /// How many of the entries that arrived in X-Forwarded-For were written by trusted proxies,
+    /// given the address that the request came from.
+    #[must_use]
+    pub fn believed(&self, received: &[u8], peer: &[u8]) -> usize {
         if self.ranges.is_empty() {
-            return self.hops;
+            return self.hops.unwrap_or(0);
         }
         let from_last = members(received).rev();
         let written_by = std::iter::once(peer).chain(from_last);
         let trusted = written_by.take_while(|address| self.includes(address)).count();
-        Some(trusted.min(members(received).count()).max(usize::from(trusted > 0)))
+        trusted.min(members(received).count()).max(usize::from(trusted > 0))
     }
 
-    fn includes(&self, address: &[u8]) -> bool {
+    /// Whether an address is one of the trusted ranges.
+    #[must_use]
+    pub fn includes(&self, address: &[u8]) -> bool {
         let address = std::str::from_utf8(address).ok().and_then(|text| text.parse().ok());
         address.is_some_and(|address: IpAddr| {
             self.ranges.iter().any(|range| range.includes(address.to_canonical()))
@@ -86,7 +94,8 @@ pub fn last_members(list: &[u8], count: usize) -> &[u8] {
     list[start..].trim_ascii()
 }
 
-fn members(list: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+/// The members of a list.
+pub fn members(list: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 

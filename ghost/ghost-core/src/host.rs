@@ -49,15 +49,24 @@ impl Host {
     pub fn parse(header: &[u8]) -> Result<Self, Malformed> {
         let (name, port) = split_port(header)?;
         let name = name.strip_suffix(b".").unwrap_or(name);
-        if !is_port(port) || name.len() > MAX_LENGTH || !is_name(name, header) {
-            return Err(Malformed);
+        let fits = name.len() <= MAX_LENGTH && is_port(port);
+        let length = u8::try_from(name.len()).ok().filter(|_| fits).ok_or(Malformed)?;
+        let mut host = Self { bytes: [0; MAX_LENGTH], length };
+        let is_valid = match name {
+            [] => header.is_empty(),
+            [b'[', address @ .., b']'] => {
+                host.bytes[..name.len()].copy_from_slice(name);
+                host.bytes.make_ascii_lowercase();
+                is_ipv6(address)
+            }
+            _ => copy_labels(name, &mut host.bytes),
+        };
+        // The host is large: this form has the compiler build it where the caller wants it.
+        if is_valid {
+            Ok(host)
+        } else {
+            Err(Malformed)
         }
-        let mut bytes = [0; MAX_LENGTH];
-        for (to, from) in bytes.iter_mut().zip(name) {
-            *to = from.to_ascii_lowercase();
-        }
-        let length = u8::try_from(name.len()).map_err(|_| Malformed)?;
-        Ok(Self { bytes, length })
     }
 }
 
@@ -94,24 +103,37 @@ fn is_port(port: &[u8]) -> bool {
     port.is_empty() || (port.iter().all(u8::is_ascii_digit) && matches!(number, Ok(Ok(_))))
 }
 
-fn is_name(name: &[u8], header: &[u8]) -> bool {
-    match name {
-        [] => header.is_empty(),
-        [b'[', address @ .., b']'] => std::str::from_utf8(address)
-            .is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok()),
-        _ => has_labels(name),
-    }
+fn is_ipv6(address: &[u8]) -> bool {
+    let text = std::str::from_utf8(address);
+    text.is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
 }
 
-/// Whether dots separate labels, none of which is empty. Host names must not have
-/// underscores, yet they are common.
-fn has_labels(name: &[u8]) -> bool {
+/// What host names consist of, each byte in lower case; 0 for any other byte. Host names must
+/// not have underscores, yet they are common.
+const LOWER: [u8; 256] = {
+    let mut lower = [0; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        // below 128, so it fits
+        #[allow(clippy::cast_possible_truncation)]
+        let letter = byte as u8;
+        if letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_' | b'.') {
+            lower[byte] = letter.to_ascii_lowercase();
+        }
+        byte += 1;
+    }
+    lower
+};
+
+/// Copy a name in lower case. Returns whether dots separate labels, none of which is empty.
+fn copy_labels(name: &[u8], to: &mut [u8; MAX_LENGTH]) -> bool {
     let mut before = b'.';
-    for &byte in name {
-        let fits = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        if !fits && (byte != b'.' || before == b'.') {
+    for (to, from) in to.iter_mut().zip(name) {
+        let byte = LOWER[usize::from(*from)];
+        if byte == 0 || (byte == b'.' && before == b'.') {
             return false;
         }
+        *to = byte;
         before = byte;
     }
     before != b'.'

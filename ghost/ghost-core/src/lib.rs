@@ -16,7 +16,9 @@
 //! | [`filters`], [`redirect`], [`rewrite`], [`cors`] | what the filters of a rule change |
 //! | [`budget`], [`steps`] | how much work a route and a request may cause |
 //! | [`backends`], [`timing`] | weighted choice, timeouts and retries |
+//! | [`cache`] | what to store and what to answer from it, with reasons |
 //! | [`cdn_loop`], [`forwarding`] | detection of loops, headers of proxies in front |
+//! | [`shares`] | how many workers and connections each may hold |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![deny(
@@ -29,6 +31,7 @@
 )]
 
 pub mod backends;
+pub mod cache;
 pub mod cdn_loop;
 pub mod cors;
 pub mod filters;
@@ -42,6 +45,7 @@ pub mod request;
 pub mod rewrite;
 pub mod route;
 pub mod router;
+pub mod shares;
 pub mod steps;
 pub mod target;
 pub mod timing;
@@ -58,5 +62,5 @@ pub use route::{Action, Route, RouteError, Rule};
 pub use router::explain::{Considered, Explanation, Loss, RunnerUp, Unmet};
 pub use router::precedence::Criterion;
 pub use router::{Found, Router};
-pub use steps::OverBudget;
+pub use steps::{OverBudget, Steps};
 pub use timing::{is_idempotent, Retry, Timeouts};

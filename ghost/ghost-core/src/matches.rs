@@ -208,11 +208,17 @@ impl ValueMatch {
     }
 
     pub(crate) fn matches_header<R: Request>(&self, request: &Lookup<'_, R>) -> bool {
+        if !request.steps().seek_header() {
+            return false;
+        }
         let value = request.header(&self.name);
         value.is_some_and(|value| self.value.matches(&value, request.steps()))
     }
 
     pub(crate) fn matches_query<R: Request>(&self, request: &Lookup<'_, R>) -> bool {
+        if !request.steps().seek_parameter() {
+            return false;
+        }
         let value = request.parameter(&self.name);
         value.is_some_and(|value| self.value.matches(&value, request.steps()))
     }

@@ -6,7 +6,7 @@
 //!
 //! Matching takes linear time and works on bytes. Tenants write patterns and clients send
 //! values, so the time per byte is bounded too. A pattern is compiled to a table that takes
-//! one step per byte. Only a small one that fits no table is simulated instead, which takes
+//! one step per byte, and more if it is large. Only a small one that fits no table is simulated instead, which takes
 //! a step per byte and state; a larger one is rejected. [`steps`](crate::steps) counts them.
 //!
 //! Classes such as `\d` and `\w` are ASCII and `.` is any byte but a newline, as under
@@ -38,18 +38,18 @@ use regex_automata::util::start;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 use regex_syntax::hir::literal::Extractor;
-use regex_syntax::hir::{Hir, Look};
+use regex_syntax::hir::{Dot, Hir, Look, Repetition};
 
-use crate::steps::{Steps, SIMULATED};
+use crate::steps::{Steps, CACHED, SIMULATED};
 
 pub mod budget;
 mod shared;
 
 /// The memory that one pattern may use.
 const SIZE_LIMIT: usize = 1 << 20;
-/// The memory that building a table may use, and so the time: 512 KiB take about 25 ms. Each
-/// limit is tried if the one before does not suffice, so that the charge of a pattern tells how
-/// much work it was.
+/// The memory that building a table may use, and so the time. Each limit is tried if the one
+/// before does not suffice, and charged, so that the charge of a pattern tells how much work it
+/// was: less than 30 ms for each MiB.
 const EFFORTS: [usize; 4] = [8 << 10, 32 << 10, 128 << 10, 512 << 10];
 /// The charge for a pattern itself, and for each byte of its text.
 const CHARGE: (usize, usize) = (1 << 10, 64);
@@ -77,7 +77,7 @@ struct Compiled {
 }
 
 enum Machine {
-    Table(Box<dense::DFA<Vec<u32>>>),
+    Table { table: Box<dense::DFA<Vec<u32>>>, steps: u64 },
     Simulated { regex: meta::Regex, steps: u64 },
 }
 
@@ -137,10 +137,28 @@ impl Pattern {
             let charge = shared.charge;
             return (Ok(Self(shared)), charge);
         }
-        let (base, per_byte) = CHARGE;
-        let mut charge = base + per_byte * source.len();
+        let mut charge = charge(source);
         let compiled = Compiled::new(source, &mut charge);
         (compiled.map(|compiled| Self(shared::insert(compiled))), charge)
+    }
+
+    /// Compile `source` to a pattern of values that have a match anywhere. It shares its memory
+    /// with no other pattern. Also what to charge for it.
+    ///
+    /// ```
+    /// use ghost_core::Pattern;
+    ///
+    /// let pattern = Pattern::containing("^/v1/.*[.]css").0?;
+    /// assert!(pattern.matches(b"/v1/site.css?x"));
+    /// assert!(!pattern.matches(b"/v2/v1/site.css"));
+    /// assert_eq!(pattern.literal_prefix(), b"/v1/");
+    /// assert!(Pattern::containing("css").0?.matches(b"/v2/site.css?x"));
+    /// # Ok::<(), ghost_core::PatternError>(())
+    /// ```
+    pub fn containing(source: &str) -> (Result<Self, PatternError>, usize) {
+        let mut charge = charge(source);
+        let compiled = Compiled::containing(source, &mut charge);
+        (compiled.map(|compiled| Self(Arc::new(compiled))), charge)
     }
 
     /// What it takes from the [`budget`](crate::budget) of a route, in bytes.
@@ -157,9 +175,10 @@ impl Pattern {
 
     /// Whether it matches the whole of `value`; false if that takes too many `steps`.
     pub(crate) fn matches_within(&self, value: &[u8], steps: &Steps) -> bool {
-        value.starts_with(&self.0.literal_prefix)
+        steps.try_one()
+            && value.starts_with(&self.0.literal_prefix)
             && match &self.0.machine {
-                Machine::Table(table) => table_matches(table, value, steps),
+                Machine::Table { table, steps: each } => table_matches(table, value, steps, *each),
                 Machine::Simulated { regex, steps: each } => {
                     let affordable = steps.begin(value.len(), *each) == value.len();
                     steps.spend(value.len(), *each);
@@ -180,6 +199,11 @@ impl Pattern {
     pub fn literal_prefix(&self) -> &[u8] {
         &self.0.literal_prefix
     }
+}
+
+fn charge(source: &str) -> usize {
+    let (base, per_byte) = CHARGE;
+    base + per_byte * source.len()
 }
 
 fn parse(source: &str) -> Result<Hir, PatternError> {
@@ -204,7 +228,27 @@ impl Compiled {
         // Joined as syntax trees: in text, a pattern such as "a)|(b" could break out of
         // its parentheses.
         let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
-        let machine = Machine::new(&whole, charge).map_err(|why| too_large(source, &why))?;
+        Self::of(source, &whole, literal_prefix, charge)
+    }
+
+    fn containing(source: &str, charge: &mut usize) -> Result<Self, PatternError> {
+        let hir = parse(source)?;
+        let at_start = hir.properties().look_set_prefix().contains(Look::Start);
+        let literal_prefix = if at_start { literal_prefix(&hir) } else { Box::default() };
+        let mut parts = vec![Hir::look(Look::Start), hir, any_bytes()];
+        if !at_start {
+            parts.insert(1, any_bytes());
+        }
+        Self::of(source, &Hir::concat(parts), literal_prefix, charge)
+    }
+
+    fn of(
+        source: &str,
+        whole: &Hir,
+        literal_prefix: Box<[u8]>,
+        charge: &mut usize,
+    ) -> Result<Self, PatternError> {
+        let machine = Machine::new(whole, charge).map_err(|why| too_large(source, &why))?;
         Ok(Self { source: source.into(), literal_prefix, machine, charge: *charge })
     }
 }
@@ -247,8 +291,11 @@ fn table(states: &NFA, efforts: &[usize], charge: &mut usize) -> Result<Machine,
             .determinize_size_limit(Some(effort));
         match dense::Builder::new().configure(config).build_from_nfa(states) {
             Ok(table) => {
-                *charge += table.memory_usage();
-                return Ok(Machine::Table(Box::new(table)));
+                let size = table.memory_usage();
+                // Building a table takes longer than its size tells, but for the smallest ones.
+                *charge += size + if effort == EFFORTS[0] { 0 } else { effort / 4 * 3 };
+                let steps = u64::try_from(size / CACHED).unwrap_or(u64::MAX).max(1);
+                return Ok(Machine::Table { table: Box::new(table), steps });
             }
             Err(error) if error.is_size_limit_exceeded() => *charge += effort,
             Err(error) => return Err(error.to_string()),
@@ -277,22 +324,27 @@ fn simulated(whole: &Hir, states: &NFA) -> Result<Machine, String> {
 }
 
 /// Whether the table matches the whole value. It stops at the first byte that rules that out.
-fn table_matches(table: &dense::DFA<Vec<u32>>, value: &[u8], steps: &Steps) -> bool {
+fn table_matches(table: &dense::DFA<Vec<u32>>, value: &[u8], steps: &Steps, each: u64) -> bool {
     // Only a start without an anchor can fail.
     let Ok(mut state) = table.start_state(&start::Config::new().anchored(Anchored::Yes)) else {
         return false;
     };
-    let affordable = &value[..steps.begin(value.len(), 1)];
+    let affordable = &value[..steps.begin(value.len(), each)];
     for (read, &byte) in affordable.iter().enumerate() {
         state = table.next_state(state, byte);
         if table.is_dead_state(state) {
-            steps.spend(read, 1);
+            steps.spend(read, each);
             steps.suffice();
             return false;
         }
     }
-    steps.spend(affordable.len(), 1);
+    steps.spend(affordable.len(), each);
     !steps.are_exceeded() && table.is_match_state(table.next_eoi_state(state))
+}
+
+fn any_bytes() -> Hir {
+    let any = Hir::dot(Dot::AnyByte);
+    Hir::repetition(Repetition { min: 0, max: None, greedy: true, sub: Box::new(any) })
 }
 
 fn literal_prefix(hir: &Hir) -> Box<[u8]> {

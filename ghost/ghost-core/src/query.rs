@@ -29,7 +29,7 @@ pub(crate) fn first_value<'q>(query: &'q [u8], name: &[u8]) -> Option<Cow<'q, [u
     })
 }
 
-fn split_pair(pair: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split_pair(pair: &[u8]) -> (&[u8], &[u8]) {
     match pair.iter().position(|&byte| byte == b'=') {
         Some(at) => (&pair[..at], &pair[at + 1..]),
         None => (pair, &[]),
@@ -57,7 +57,8 @@ pub(crate) fn decode(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// The bytes that an encoded text stands for.
-struct Decoded<'a>(&'a [u8]);
+#[derive(Clone)]
+pub(crate) struct Decoded<'a>(pub(crate) &'a [u8]);
 
 impl Iterator for Decoded<'_> {
     type Item = u8;

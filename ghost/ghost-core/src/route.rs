@@ -38,8 +38,9 @@ use std::sync::{Arc, OnceLock};
 
 use crate::backends::Backends;
 use crate::budget::Budget;
+use crate::cache::Attached;
 use crate::cors::Cors;
-use crate::filters::Filters;
+use crate::filters::{Filters, HeaderModifier};
 use crate::matches::{Match, MatchError};
 use crate::timing::{Retry, Timeouts};
 use crate::wire;
@@ -81,9 +82,31 @@ pub struct Rule {
     pub retry: Option<Retry>,
     /// Which pages of other origins may read the response.
     pub cors: Option<Cors>,
+    /// What the cache does with its responses; None leaves that to the listener.
+    pub cache: Option<Attached>,
 }
 
 impl Rule {
+    /// Whether it is invalid, or may be: control planes of earlier versions don't mark what is
+    /// left of an invalid match. They give its rule this status in place of backends.
+    pub(crate) fn may_be_invalid(&self) -> bool {
+        self.approximate || self.action == Action::Status(500)
+    }
+
+    /// Whether a filter of the rule or of one of its backends sets or removes a header of
+    /// requests, so that the origin doesn't get it as clients sent it.
+    #[must_use]
+    pub fn replaces_request_header(&self, name: &str) -> bool {
+        let replaces = |filters: &Filters| {
+            let HeaderModifier { set, remove, .. } = &filters.request;
+            set.iter().any(|line| line.name().eq_ignore_ascii_case(name))
+                || remove.iter().any(|removed| removed.eq_ignore_ascii_case(name))
+        };
+        replaces(&self.filters)
+            || matches!(&self.action, Action::Backends(backends)
+                if backends.all().iter().any(|backend| replaces(&backend.filters)))
+    }
+
     /// Whether the rule or one of its backends changes headers of responses. CORS does not
     /// count: it only adds permissions for browsers.
     #[must_use]
@@ -154,6 +177,7 @@ impl Route {
                     timeouts: Timeouts::new(rule.timeouts.as_ref()),
                     retry: rule.retry.as_ref().map(Retry::new),
                     cors: rule.cors.as_ref().map(Cors::new),
+                    cache: rule.cache.as_ref().map(Attached::new),
                 }))
             })
             .collect::<Result<_, _>>()?;

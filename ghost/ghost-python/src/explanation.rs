@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ghost_core::wire;
 use ghost_core::{
     redirect, rewrite, target, Action, BackendTarget, Backends, Considered, Explanation,
-    OwnedRequest, Request, RunnerUp,
+    OverBudget, OwnedRequest, Request, RunnerUp,
 };
 use serde::Serialize;
 
@@ -15,11 +15,13 @@ type Rule = Arc<wire::Rule>;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Document<'a> {
     host: String,
+    authority: String,
     target: String,
     listener: Option<&'a wire::Listener>,
     winner: Option<WinningMatch<'a>>,
     preflight: bool,
     over_budget: Option<OverBudgetError>,
+    steps_left: u64,
     runners_up: Vec<LosingMatch<'a>>,
 }
 
@@ -53,10 +55,17 @@ struct Share {
     probability: f64,
 }
 
+/// The error for a request that takes too many steps.
 #[derive(Serialize)]
-struct OverBudgetError {
+pub(crate) struct OverBudgetError {
     status: u16,
     reason: String,
+}
+
+impl From<OverBudget> for OverBudgetError {
+    fn from(part: OverBudget) -> Self {
+        Self { status: part.status(), reason: part.to_string() }
+    }
 }
 
 #[derive(Serialize)]
@@ -67,17 +76,21 @@ struct LosingMatch<'a> {
 }
 
 impl<'a> Document<'a> {
-    pub(crate) fn new(explanation: &'a Explanation<'_, Rule>, request: &'a OwnedRequest) -> Self {
+    pub(crate) fn new(
+        explanation: &'a Explanation<'_, Rule>,
+        request: &'a OwnedRequest,
+        authority: String,
+    ) -> Self {
         let winner = explanation.listener.zip(explanation.winner.as_ref());
         Self {
             host: text(request.host()),
+            authority,
             target: text(request.target()),
             listener: explanation.listener.map(AsRef::as_ref),
             winner: winner.map(|(listener, it)| WinningMatch::new(listener, it, request)),
             preflight: explanation.preflight,
-            over_budget: explanation
-                .over_budget
-                .map(|it| OverBudgetError { status: it.status(), reason: it.to_string() }),
+            over_budget: explanation.over_budget.map(OverBudgetError::from),
+            steps_left: explanation.steps_left,
             runners_up: explanation.runners_up.iter().map(LosingMatch::new).collect(),
         }
     }

@@ -4,6 +4,8 @@
 //! Out: `ValueError` with the reason, or an explanation as JSON. `_ghost.pyi` describes its
 //!      fields; it is maintained by hand.
 
+mod caching;
+mod decisions;
 mod explanation;
 mod request;
 mod shards;
@@ -20,21 +22,55 @@ fn value_error(error: impl std::fmt::Display) -> PyErr {
 #[pymodule]
 mod _ghost {
     use super::{
-        explanation, pyclass, pyfunction, pymethods, request, shards, value_error, wire, Bound,
-        PyBytes, PyResult, Python,
+        caching, explanation, pyclass, pyfunction, pymethods, request, shards, value_error, wire,
+        Bound, PyBytes, PyResult, Python,
     };
 
+    #[pymodule_export]
+    use super::decisions::{invalidated_paths, CacheDecisions, CacheObject};
+
     /// What a regular expression takes from the budget of its route, and why ghost rejects it.
+    /// Other threads of Python run meanwhile.
     #[pyfunction]
-    fn compile_regex(pattern: &str) -> (usize, Option<String>) {
-        let (compiled, charge) = ghost_core::Pattern::compile(pattern);
-        (charge, compiled.err().map(|error| error.to_string()))
+    fn compile_regex(py: Python<'_>, pattern: &str) -> (usize, Option<String>) {
+        py.detach(|| {
+            let (compiled, charge) = ghost_core::Pattern::compile(pattern);
+            (charge, compiled.err().map(|error| error.to_string()))
+        })
     }
 
     /// What the regular expressions of one route may take together.
     #[pyfunction]
     fn route_regex_budget() -> usize {
         ghost_core::budget::ROUTE_BUDGET
+    }
+
+    /// What the patterns of a cache policy take from the budget of a route, and why ghost
+    /// rejects the policy. Raise `ValueError` where `document` is no policy. Other threads of
+    /// Python run meanwhile.
+    #[pyfunction]
+    fn compile_cache_policy(py: Python<'_>, document: &[u8]) -> PyResult<(usize, Option<String>)> {
+        let policy: wire::CachePolicy = wire::decode(document).map_err(value_error)?;
+        Ok(py.detach(|| {
+            let mut budget = ghost_core::budget::Budget::default();
+            let compiled = ghost_core::cache::Policy::compile_within(&policy, &mut budget);
+            (budget.spent(), compiled.err().map(|error| error.to_string()))
+        }))
+    }
+
+    /// Explain what the cache does with a request, and with a response to it.
+    #[pyfunction]
+    fn explain_cache<'py>(
+        py: Python<'py>,
+        policy: &[u8],
+        question: &[u8],
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let policy: wire::CachePolicy = wire::decode(policy).map_err(value_error)?;
+        let policy = ghost_core::cache::Policy::compile(&policy).map_err(value_error)?;
+        let question: caching::Question = serde_json::from_slice(question).map_err(value_error)?;
+        let document = caching::Document::new(&policy, &question);
+        let json = serde_json::to_vec(&document).map_err(value_error)?;
+        Ok(PyBytes::new(py, &json))
     }
 
     /// Raise `ValueError` unless ghost accepts `document` as a routing shard.
@@ -86,9 +122,11 @@ mod _ghost {
             url: &str,
             headers: Vec<(String, String)>,
         ) -> PyResult<Bound<'py, PyBytes>> {
-            let request = request::request(socket, method, url, headers).map_err(value_error)?;
+            let (request, authority) =
+                request::request(socket, method, url, headers, self.0.paths())
+                    .map_err(value_error)?;
             let explanation = self.0.router().explain(&request);
-            let document = explanation::Document::new(&explanation, &request);
+            let document = explanation::Document::new(&explanation, &request, authority);
             let json = serde_json::to_vec(&document).map_err(value_error)?;
             Ok(PyBytes::new(py, &json))
         }

@@ -3,19 +3,25 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use ghost_core::target::PathRules;
 use ghost_core::wire;
 use ghost_core::{Route, RouteError, Router};
 
-/// A router, and the routes of each shard that it was loaded from.
+/// A router, what its Gateway asks of paths, and the routes of each shard that it was loaded from.
 #[derive(Default)]
 pub(crate) struct ShardedRouter {
     router: Router<Arc<wire::Rule>>,
+    paths: PathRules,
     keys_by_shard: BTreeMap<u32, Vec<Arc<str>>>,
 }
 
 impl ShardedRouter {
     pub(crate) fn router(&self) -> &Router<Arc<wire::Rule>> {
         &self.router
+    }
+
+    pub(crate) fn paths(&self) -> &PathRules {
+        &self.paths
     }
 
     /// Replace the shard of the same number with `routing`; an error changes nothing.
@@ -37,6 +43,7 @@ impl ShardedRouter {
         self.keys_by_shard.insert(routing.shard, keys);
         if routing.shard == 0 {
             self.router.set_listeners(&routing.listeners);
+            self.paths = PathRules::new(&routing.requests);
         }
         Ok(())
     }

@@ -11,6 +11,8 @@ pub enum Failure {
     NotLoaded,
     /// The workspace or the header table is full.
     OutOfWorkspace,
+    /// A part of the key has a NUL byte.
+    OddKey,
 }
 
 impl Failure {
@@ -20,6 +22,7 @@ impl Failure {
             Self::WrongSubroutine => "not to be called in this subroutine",
             Self::NotLoaded => "nothing is loaded: vcl_init has to call ghost.init()",
             Self::OutOfWorkspace => "out of workspace or too many headers",
+            Self::OddKey => "the request has a NUL byte in what its key is made from",
         }
     }
 }

@@ -6,12 +6,14 @@
 //! * [`request`] is the client's side: it finds the rule, responds by itself where no
 //!   backend is asked, and finishes the response on delivery.
 //! * [`fetch`] is the backend's side: filters, deadlines and retries.
+//! * [`cache`] carries out cache policies, on both sides.
 //!
-//! `varnish` calls the three others from its entry points; nothing else in it knows them.
+//! `varnish` calls the others from its entry points; nothing else in it knows them.
 // A cdylib exports C symbols only: `pub` marks what other modules use.
 #![allow(unreachable_pub)]
 #![deny(unsafe_code)]
 
+mod cache;
 mod config;
 mod failure;
 mod fetch;

@@ -11,7 +11,7 @@ from varnish_gateway.api.gateway_networking import (
     ReferenceGrant,
 )
 from varnish_gateway.api.meta import Key, Object, key_of
-from varnish_gateway.api.varnish import GatewayClassParameters
+from varnish_gateway.api.varnish import GatewayClassParameters, VarnishCacheInvalidation, VarnishCachePolicy
 
 __all__ = [
     "BackendTLSPolicy",
@@ -28,5 +28,7 @@ __all__ = [
     "ReferenceGrant",
     "Secret",
     "Service",
+    "VarnishCacheInvalidation",
+    "VarnishCachePolicy",
     "key_of",
 ]

@@ -1,6 +1,6 @@
 """What every object has: its name, its metadata, its place in the store."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import ClassVar, NamedTuple
 
 from msgspec import Struct, field
@@ -47,6 +47,11 @@ class Object(Read, frozen=True):
         """Seconds since 1970; an object without a timestamp, or with the year 1 as Go writes it, is the oldest."""
         stamp = self.metadata.creation_timestamp
         return max(0, int(stamp.timestamp())) if stamp else 0
+
+
+def timestamp(seconds: float) -> str:
+    """Return a time, in seconds since 1970, as Kubernetes writes it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def key_of(obj: Object) -> Key:

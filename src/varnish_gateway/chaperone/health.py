@@ -5,6 +5,7 @@
           the answer names what serves: configuration, VCL, TLS, generation, sockets, problems,
           and since when the API server has not answered
 /metrics  Prometheus' text format, with ghost's counters per route
+/invalidate  POST: invalidates objects of the cache, for clients with a token and the operator
 /drain    starts draining: /ready answers 503 from then on, traffic still flows; only from within the pod
 """
 
@@ -16,6 +17,10 @@ from aiohttp import web
 from varnish_gateway.chaperone.feeds.source import Source, with_source
 from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.dataplane.ghost.metrics import CachedRoutes
+from varnish_gateway.dataplane.invalidation.page import InvalidatePage
+from varnish_gateway.dataplane.invalidation.pod_tokens import PodTokens
+from varnish_gateway.dataplane.invalidation.token_file import TokenFile
 from varnish_gateway.dataplane.metrics import EventCounters
 from varnish_gateway.dataplane.scrape import scrape
 from varnish_gateway.runtime.webserver import WebServer, alive, json_page, text_page
@@ -23,10 +28,13 @@ from varnish_gateway.runtime.webserver import WebServer, alive, json_page, text_
 
 def health_server(data_plane: DataPlane, source: Source | None = None) -> WebServer:
     handlers = _Pages(data_plane, source)
+    of_clients = TokenFile(data_plane.settings.invalidation_tokens, "INVALIDATION_TOKENS_FILE")
+    tokens = PodTokens(of_clients, lambda: "" if source is None else source.operator_token)
     pages = {
         "GET /health": alive,
         "GET /ready": handlers.ready,
         "GET /metrics": handlers.metrics,
+        "POST /invalidate": InvalidatePage(lambda: {"": data_plane}, tokens).answer,
         "* /drain": handlers.drain,
     }
     return WebServer(pages, "HEALTH_ADDR")
@@ -37,6 +45,7 @@ class _Pages:
         self._data_plane = data_plane
         self._source = source
         self._counters = EventCounters()
+        self._routes = CachedRoutes(data_plane.settings.cached_routes)
         data_plane.bus.subscribe(self._counters)
 
     async def ready(self, _: web.Request) -> web.Response:
@@ -44,7 +53,7 @@ class _Pages:
         return json_page(msgspec.json.encode(served), is_ready=served.ready)
 
     async def metrics(self, _: web.Request) -> web.Response:
-        lines = await scrape(self._data_plane, self._counters, self._served())
+        lines = await scrape(self._data_plane, self._counters, self._routes, self._served())
         lines += () if self._source is None else self._source.metrics()
         return text_page(lines)
 

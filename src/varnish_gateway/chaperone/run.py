@@ -43,9 +43,9 @@ async def run_chaperone(settings: Settings, connection: Connection | None = None
 
 async def _run(settings: Settings, connection: Connection | None) -> int:
     stop = stop_signal()
-    on_hangup(lambda: log.info("ignoring SIGHUP: the cluster notifies of every change"), partial(_complete, stop))
     if connection is None:
         return await _run_on_files(settings, stop)
+    on_hangup(lambda: log.info("ignoring SIGHUP: the cluster notifies of every change"), partial(_complete, stop))
     async with Client(connection, user_agent=f"varnish-gateway-chaperone/{VERSION}") as client:
         data_plane = assemble(settings)
         feed = ClusterFeed(settings, client, data_plane)

@@ -11,7 +11,8 @@ cluster, or with files. All settings come from the environment.
   VARNISH_LISTEN         sockets: name=address:port,http or https-…=address:port,https joined with ";"
   VARNISH_HTTP_ADDR      one HTTP socket, used if VARNISH_LISTEN is not set (:80)
   WORK_DIR               working directory of the chaperone, and of varnishd unless VARNISH_DIR is set
-  VARNISH_ADMIN_PORT, VARNISH_STORAGE, VARNISHD_EXTRA_ARGS, HEALTH_ADDR, DRAIN_SECONDS, LOG_LEVEL, …
+  VARNISH_ADMIN_PORT, VARNISH_STORAGE, MEMORY_REQUEST, VARNISHD_EXTRA_ARGS, HEALTH_ADDR, DRAIN_SECONDS, LOG_LEVEL,
+  INVALIDATION_TOKENS_FILE, …
 
 in a cluster (found by KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config):
   CONFIGMAP_NAME         the Gateway's ConfigMap, {gateway}-vcl; if set, the configuration comes from the cluster
@@ -48,11 +49,12 @@ def execute(arguments: argparse.Namespace) -> int:
     import os
 
     from varnish_gateway.chaperone.run import run_chaperone
+    from varnish_gateway.dataplane.process.memory import memory
     from varnish_gateway.dataplane.settings import from_environment
     from varnish_gateway.kube.connection import connection
     from varnish_gateway.runtime import logs
 
-    settings = from_environment(os.environ)
+    settings = from_environment(os.environ, memory())
     logs.set_up(log_format=arguments.log_format, level=settings.log_level)
     api_server = connection(os.environ) if settings.configmap_name else None
     return asyncio.run(run_chaperone(settings, api_server))

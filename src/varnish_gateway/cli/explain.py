@@ -8,22 +8,28 @@ from typing import TYPE_CHECKING
 
 from varnish_gateway.cli.complaints import print_complaints
 from varnish_gateway.cli.options import Commands, add_paths, header
+from varnish_gateway.errors import BadSettings
 from varnish_gateway.runtime.terminal import Paint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from varnish_gateway.ir import wire
+    from varnish_gateway.standalone.cache_explanation import OriginResponse
     from varnish_gateway.standalone.explanation import ConsideredRule, Share, SocketExplanation, Winner
 
 _DESCRIPTION = """\
 Explain what happens to a request: the listener, route and rule that match it, why they take
-precedence over others, the backends with their probabilities, and what filters change. The same
-router serves traffic. Nothing is started and no request is sent.
+precedence over others, the backends with their probabilities, what filters change, and the cache
+policy in force with the key of the request. The same router serves traffic. Nothing is started and
+no request is sent.
+
+With --response or --response-status, it also says whether the cache stores that response of the
+origin, for how long, and which rule of an RFC or field of the policy decides.
 
 Scheme and port of the URL select the listener. The exit status is 1 if no rule matches, or if the
-gateway itself answers with a 5xx, also to a share of the requests, or if regular expressions take
-too many steps for the request.
+gateway itself answers with a 5xx, also to a share of the requests, or if regular expressions and
+the cache policy take too many steps for the request.
 """
 
 ENDPOINTS_SHOWN = 8
@@ -33,6 +39,7 @@ _EXAMPLES = """\
 examples:
   vgw explain cafe.yaml GET http://cafe.example.com:8080/tea
   vgw explain conf.d GET /tea -H 'Host: cafe.example.com' -H 'x-canary: yes'
+  vgw explain cafe.yaml GET http://cafe.example.com:8080/tea --response 'Cache-Control: max-age=60'
 """
 
 
@@ -51,6 +58,17 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "-H", "--header", action="append", default=[], type=header, metavar="'NAME: VALUE'", help="a request header"
     )
+    command.add_argument(
+        "--response",
+        action="append",
+        default=[],
+        type=header,
+        metavar="'NAME: VALUE'",
+        help="a header of the origin's response: is it stored, and for how long?",
+    )
+    command.add_argument(
+        "--response-status", type=int, metavar="STATUS", help="the status of the origin's response; default: 200"
+    )
     command.set_defaults(execute=execute)
 
 
@@ -62,17 +80,32 @@ def execute(arguments: argparse.Namespace) -> int:
     translation = translate_files(arguments.paths)
     print_complaints(translation)
     serves = True
-    for number, answer in enumerate(explain(translation, arguments.method, arguments.url, arguments.header)):
+    response = _response(arguments)
+    answers = explain(translation, arguments.method, arguments.url, arguments.header, response)
+    for number, answer in enumerate(answers):
         if number:
             print()
-        for line in _lines(answer, Paint(sys.stdout)):
+        for line in _lines(answer, Paint(sys.stdout), has_response=response is not None):
             print(line)
         found = answer.explanation
-        serves = serves and found.winner is not None and found.over_budget is None and answer.own_error is None
+        serves = serves and found.winner is not None and answer.over_budget is None and answer.own_error is None
     return 0 if serves else 1
 
 
-def _lines(answer: SocketExplanation, paint: Paint) -> Iterator[str]:
+def _response(arguments: argparse.Namespace) -> OriginResponse | None:
+    from varnish_gateway.standalone.cache_explanation import OriginResponse
+
+    if not arguments.response and arguments.response_status is None:
+        return None
+    status = 200 if arguments.response_status is None else arguments.response_status
+    if not 100 <= status <= 599:
+        raise BadSettings(f"--response-status: {status} is not a status; use 100 to 599")
+    return OriginResponse(status, arguments.response)
+
+
+def _lines(answer: SocketExplanation, paint: Paint, *, has_response: bool) -> Iterator[str]:
+    from varnish_gateway.cli.cache_rows import cache_rows
+
     found = answer.explanation
     gateway, port = answer.socket.gateway, answer.socket.port
     yield _row(paint, "Gateway", f"{gateway.namespace}/{gateway.name}, port {port}")
@@ -89,6 +122,8 @@ def _lines(answer: SocketExplanation, paint: Paint) -> Iterator[str]:
         yield _row(paint, "Answer", paint("red", f"404, no rule matches {found.host}{found.target}"))
     else:
         yield from _winner(found.winner, answer, paint)
+        if answer.cache is not None and (answer.cache.policy is not None or has_response):
+            yield from (_row(paint, label, text) for label, text in cache_rows(answer.cache))
     for number, other in enumerate(found.runners_up):
         label = "Instead of" if found.winner and not number else "Considered" if not number else ""
         yield _row(paint, label, f"{_rule(other)}: {_match(other)}: {paint('yellow', other.reason)}")

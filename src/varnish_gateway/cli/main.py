@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 
 from varnish_gateway import errors
-from varnish_gateway.cli import chaperone, explain, operator, run, translate
+from varnish_gateway.cli import chaperone, explain, operator, purge, run, translate
 from varnish_gateway.runtime.terminal import Paint
 from varnish_gateway.version import VERSION
 
-COMMANDS = (run, translate, explain, operator, chaperone)
+COMMANDS = (run, translate, explain, purge, operator, chaperone)
 
 _EXAMPLES = """\
 examples:
@@ -22,6 +22,8 @@ examples:
   vgw translate examples/cafe                              print what they translate to
   vgw explain examples/cafe GET http://cafe.example.com:8080/tea
                                                            name the rule that matches a request
+  vgw purge --token-file token https://cafe.example.com/tea
+                                                           remove a page from the cache
 """
 
 

@@ -19,6 +19,7 @@ _EXAMPLES = """\
 examples:
   vgw run examples/cafe
   vgw run gateway.yaml routes.d --log-format json
+  vgw run shop.d --health-addr 127.0.0.1:8081 --invalidation-tokens tokens.json
 """
 
 
@@ -44,6 +45,12 @@ def add_to(commands: "Commands[argparse.ArgumentParser]") -> None:
         metavar="HOST:PORT",
         help="serve /health, /ready and /metrics (default: off)",
     )
+    command.add_argument(
+        "--invalidation-tokens",
+        type=Path,
+        metavar="FILE",
+        help="tokens of clients for /invalidate, which `vgw purge` uses (default: off; needs --health-addr)",
+    )
     add_log_format(command, "text")
     add_log_level(command)
     command.set_defaults(execute=execute)
@@ -58,5 +65,6 @@ def execute(arguments: argparse.Namespace) -> int:
     from varnish_gateway.standalone.workdir import work_directory
 
     logs.set_up(log_format=arguments.log_format, level=arguments.log_level)
+    health, tokens = arguments.health_addr, arguments.invalidation_tokens
     with work_directory(arguments.work_dir) as directory:
-        return asyncio.run(run_files(arguments.paths, directory, arguments.health_addr))
+        return asyncio.run(run_files(arguments.paths, directory, health, tokens))

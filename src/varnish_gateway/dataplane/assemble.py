@@ -15,12 +15,13 @@ from varnish_gateway.dataplane.events import Bus
 from varnish_gateway.dataplane.ghost.reload import GhostInstaller
 from varnish_gateway.dataplane.ghost.resolve import Resolver
 from varnish_gateway.dataplane.process import landlock
+from varnish_gateway.dataplane.process.sockets import fits
 from varnish_gateway.dataplane.process.workdir import prepare
 from varnish_gateway.dataplane.quarantine import Quarantine
 from varnish_gateway.dataplane.retry import FaultRetry
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.tls.machine import account
-from varnish_gateway.dataplane.tls.terminator import TlsTerminator
+from varnish_gateway.dataplane.tls.terminator import TlsTerminator, is_installed
 from varnish_gateway.dataplane.varnish.cli import Admin
 from varnish_gateway.dataplane.varnish.supervisor import Supervisor
 from varnish_gateway.dataplane.varnish.varnishd import Command
@@ -36,7 +37,8 @@ def collaborators(settings: Settings) -> Collaborators:
     """Return the production collaborators of a data plane."""
     bus, work, layout = Bus(), asyncio.Event(), prepare(settings)
     admin = Admin(layout.secret)
-    desired = DesiredConfiguration(settings.sockets, settings.extra_args)
+    opens_later = is_installed() and fits(layout.work_dir)
+    desired = DesiredConfiguration(settings.sockets, settings.extra_args, opens_later=opens_later)
 
     def on_addresses(resolved: Mapping[str, tuple[str, ...]]) -> None:
         desired.resolve(resolved)

@@ -11,8 +11,11 @@ from msgspec import Struct
 
 from varnish_gateway.api import EndpointSlice, Key
 from varnish_gateway.dataplane.ghost.files import Bundle, Pool
+from varnish_gateway.dataplane.ghost.unserved import UnservedPools
 from varnish_gateway.dataplane.process.sockets import Sockets
 from varnish_gateway.ir import Tls
+from varnish_gateway.ir.capabilities import ALL
+from varnish_gateway.version import VERSION
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -21,11 +24,12 @@ class Change(Struct, frozen=True, kw_only=True):
     ``remembered`` are pools from before a restart; they count until their namespace is among
     ``listed``, that is, until all its slices are known. ``bundle`` replaces routing and slices where
     a user wrote ghost's files by hand. ``generation`` names the input; health reports the generation
-    that serves.
+    that serves. Other Gateways on this machine have listeners on the ``needed_ports``.
     """
 
     vcl: str | None = None
     sockets: Sockets | None = None
+    needed_ports: frozenset[int] | None = None
     extra_args: tuple[str, ...] | None = None
     routing: Mapping[int, bytes | None] = {}
     slices: Mapping[Key, EndpointSlice | None] = {}
@@ -40,12 +44,22 @@ class Change(Struct, frozen=True, kw_only=True):
         """Whether routing has to be joined with endpoints again."""
         return bool(self.routing or self.slices or self.remembered or self.listed)
 
+    @property
+    def affects_terminator(self) -> bool:
+        """Whether it is in force only when the TLS terminator has applied it."""
+        return self.opens_ports or self.tls is not None
+
+    @property
+    def opens_ports(self) -> bool:
+        """Whether ports open or close."""
+        return self.sockets is not None or self.needed_ports is not None
+
     def merge(self, *later: "Change") -> "Change":
         """Return one change that has the effect of this one and of the later ones, in their order."""
         changes: tuple[Change, ...] = (self, *later)
         merged: dict[str, object] = {}
         for change in changes:
-            for name in ("vcl", "sockets", "extra_args", "bundle", "tls", "generation"):
+            for name in ("vcl", "sockets", "needed_ports", "extra_args", "bundle", "tls", "generation"):
                 if (value := getattr(change, name)) is not None:
                     merged[name] = value
         for name in ("routing", "slices", "remembered"):
@@ -66,9 +80,13 @@ def _united(mappings: list[Mapping[object, object]]) -> Mapping[object, object]:
 
 
 class Outcome(Struct, frozen=True):
-    """What a pass could not do. Empty: the newest configuration serves."""
+    """What a pass could not do. Without problems the newest configuration serves.
+
+    ``closed`` are sockets, of ports that opened while varnishd runs, that can't be opened now, with the reason.
+    """
 
     problems: tuple[Exception, ...] = ()
+    closed: Mapping[str, str] = {}
 
     @property
     def serves(self) -> bool:
@@ -87,9 +105,14 @@ class InForce(Struct, frozen=True):
 class ServingState(Struct, frozen=True, kw_only=True, rename="camel"):
     """What serves at this moment, as /ready reports it.
 
-    ``tls`` is the hash of the tls.json whose certificates all serve.
+    ``tls`` is the hash of the tls.json whose certificates all serve, but for those of closed and deferred sockets.
     ``problems`` keep the newest configuration from serving; ``troubles`` are sources that can't be
     watched now. ``warnings`` affect no traffic. ``away_since``: the API server has not answered since then.
+    ``capabilities`` and ``version`` are of this package, less what the machine lacks: they don't depend on what
+    serves.
+    ``unserved`` are backends that can't have endpoints. ``closed`` are sockets that should have opened while
+    varnishd runs and could not yet, each with its reason: they affect nothing else. ``deferred`` are open sockets
+    whose newest certificates or authorities wait; the former ones serve there.
     """
 
     ready: bool
@@ -104,3 +127,8 @@ class ServingState(Struct, frozen=True, kw_only=True, rename="camel"):
     troubles: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     away_since: datetime | None = None
+    capabilities: tuple[str, ...] = tuple(sorted(ALL))
+    version: str = VERSION
+    unserved: UnservedPools = UnservedPools()
+    closed: Mapping[str, str] = {}
+    deferred: Mapping[str, str] = {}

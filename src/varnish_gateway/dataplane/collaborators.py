@@ -4,12 +4,14 @@
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
 from varnish_gateway.dataplane.desired import DesiredConfiguration
 from varnish_gateway.dataplane.events import Bus
+from varnish_gateway.dataplane.ghost.draining import begin_drain
 from varnish_gateway.dataplane.ghost.reload import GhostInstaller
 from varnish_gateway.dataplane.ghost.resolve import Resolver
 from varnish_gateway.dataplane.process import drain
@@ -33,5 +35,7 @@ class Collaborators(Struct, frozen=True, kw_only=True):
     resolver: Resolver
     terminator: TlsTerminator
     retry: FaultRetry
+    clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    begin_drain: Callable[[int], Awaitable[None]] = begin_drain
     until_idle: Callable[[set[int], float], Awaitable[None]] = drain.until_idle

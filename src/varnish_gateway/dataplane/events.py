@@ -8,7 +8,7 @@ The log, health, metrics and the dashboard learn everything from this bus.
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct, structs
 
@@ -189,6 +189,39 @@ class Ready(Event, frozen=True):
         if not self.ready:
             return f"not ready: {self.reason}"
         return "ready" if self.up_to_date else "ready, with the last good configuration"
+
+
+class PortsChanged(Event, frozen=True):
+    """Ports that should open while varnishd runs: ``closed`` are those that could not yet, with the reason.
+
+    ``deferred`` are open ports whose newest certificates or authorities wait.
+    """
+
+    closed: Mapping[str, str]
+    deferred: Mapping[str, str] = {}
+
+    @property
+    def level(self) -> int:  # type: ignore[override]
+        return logging.WARNING if self.closed else logging.INFO
+
+    @property
+    def sentence(self) -> str:
+        closed = [f"{socket} is not open: {reason}" for socket, reason in self.closed.items()]
+        deferred = [f"{socket}: {reason}" for socket, reason in self.deferred.items()]
+        return "; ".join([*closed, *deferred]) or "all ports are open"
+
+
+class Invalidated(Event, frozen=True):
+    """ghost has carried out an invalidation of a client, which is the name of its token."""
+
+    client: str
+    mode: str
+    targets: int
+    objects: int
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.mode} invalidation by {self.client}: {self.objects} objects, {self.targets} targets"
 
 
 class Draining(Event, frozen=True):

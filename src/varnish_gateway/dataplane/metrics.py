@@ -11,7 +11,7 @@ from typing import Any
 from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.tls import metrics as tls_metrics
-from varnish_gateway.runtime.prometheus import family, sample
+from varnish_gateway.runtime.prometheus import family, histogram
 
 RELOAD_FAILURES = ("vgw_reload_failures_total", "Configurations that ghost rejected, or files with an error.")
 _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
@@ -23,9 +23,16 @@ _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
     events.VarnishdExited: ("vgw_varnishd_deaths_total", "Managers of varnishd that died."),
     **tls_metrics.COUNTED,
     events.Restarting: ("vgw_varnishd_restarts_total", "Restarts that we asked for."),
+    events.Invalidated: ("vgw_invalidations_total", "Invalidations that clients asked for and ghost carried out."),
     events.Fault: ("vgw_faults_total", "Attempts that failed because of a fault and were repeated."),
 }
-_ROUTE_COUNTERS = ("requests", "hits", "misses", "passes", "loops")
+_INDEX = (
+    ("objects", "objects", "Objects in the index of the cache."),
+    ("tags", "tags", "Tags of all these objects."),
+    ("bytes", "bytes", "Bytes that the index takes."),
+    ("limit", "limit_bytes", "Bytes that the index may take."),
+)
+_ROUTE_COUNTERS = ("requests", "hits", "misses", "passes", "loops", "rejections")
 
 
 class EventCounters:
@@ -47,19 +54,42 @@ def page(counters: EventCounters, served: ServingState, ghost: Mapping[str, Any]
     lines = [*counters.lines()]
     lines += family("vgw_ready", "gauge", "1 while traffic is served.", [({}, int(served.ready))])
     lines += up_to_date(is_so=served.up_to_date)
+    help_text = "Backends of routes that can't have endpoints: no EndpointSlice, or none with the port's name."
+    lines += family("vgw_unserved_backends", "gauge", help_text, [({}, served.unserved.count)])
     if ghost is not None:
         lines += route_lines(ghost)
         lines += family(
             "vgw_regex_budget_exceeded_total",
             "counter",
-            "Requests that regular expressions take too many steps for.",
+            "Requests that routes or a cache policy take too many steps for.",
             [({}, ghost.get("overBudget", 0))],
         )
+        lines += worker_lines(ghost)
+        lines += index_lines(ghost.get("index", {}))
     return "\n".join(lines) + "\n"
 
 
 def up_to_date(*, is_so: bool) -> Iterator[str]:
     return family("vgw_up_to_date", "gauge", "1 while the newest configuration serves.", [({}, int(is_so))])
+
+
+def worker_lines(ghost: Mapping[str, Any]) -> Iterator[str]:
+    """Workers of varnishd, and requests that were rejected by the share that was exhausted."""
+    workers = ghost.get("workers", {})
+    yield from family("vgw_workers", "gauge", "Workers that requests hold.", [({}, workers.get("held", 0))])
+    yield from family("vgw_workers_limit", "gauge", "Workers that requests may hold.", [({}, workers.get("limit", 0))])
+    rejections = [({"share": share}, count) for share, count in ghost.get("rejections", {}).items()]
+    yield from family(
+        "vgw_share_rejections_total", "counter", "Requests that were rejected by an exhausted share.", rejections
+    )
+
+
+def index_lines(index: Mapping[str, Any]) -> Iterator[str]:
+    """Return what the index of cached objects holds, and the responses that it had no place for, by reason."""
+    for field, name, help_text in _INDEX:
+        yield from family(f"vgw_cache_index_{name}", "gauge", help_text, [({}, index.get(field, 0))])
+    refused = [({"reason": reason}, count) for reason, count in index.get("refused", {}).items()]
+    yield from family("vgw_cache_index_refused_total", "counter", "Responses that the index had no place for.", refused)
 
 
 def route_lines(ghost: Mapping[str, Any]) -> Iterator[str]:
@@ -74,17 +104,5 @@ def route_lines(ghost: Mapping[str, Any]) -> Iterator[str]:
         for status, count in counts.get("status", {}).items()
     ]
     yield from family("vgw_route_responses_total", "counter", "Responses of a route by status class.", classes)
-    yield from _histogram(routes)
-
-
-def _histogram(routes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    name = "vgw_route_latency_seconds"
-    yield f"# HELP {name} Time from request to response of a route."
-    yield f"# TYPE {name} histogram"
-    for route, counts in routes.items():
-        if latency := counts.get("latency"):
-            for bucket in latency["buckets"]:
-                yield sample(f"{name}_bucket", {"route": route, "le": str(bucket["le"])}, bucket["count"])
-            yield sample(f"{name}_bucket", {"route": route, "le": "+Inf"}, latency["count"])
-            yield sample(f"{name}_sum", {"route": route}, latency["sum"])
-            yield sample(f"{name}_count", {"route": route}, latency["count"])
+    latencies = [({"route": route}, counts["latency"]) for route, counts in routes.items() if counts.get("latency")]
+    yield from histogram("vgw_route_latency_seconds", "Time from request to response of a route.", latencies)

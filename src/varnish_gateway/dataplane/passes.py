@@ -29,6 +29,7 @@ class Passes:
         self._ghost = collaborators.ghost
         self._terminator = collaborators.terminator
         self._retry = collaborators.retry
+        self._begin_drain = collaborators.begin_drain
         self._launches = 0  # of varnishd, that the VCL loader knows of
         self.outcome = Outcome()
 
@@ -112,6 +113,8 @@ class Passes:
         self._vcl.accepted()
         self._ghost.accepted()
         self._terminator.open()
+        if self._desired.is_draining:
+            await self._begin_drain(self._supervisor.reload_port)  # the worker may be another than before
 
     async def _use(self, text: str) -> str | None:
         """Load and use a VCL; return its new name, None if it was in use already."""

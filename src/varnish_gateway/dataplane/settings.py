@@ -1,6 +1,6 @@
 """Settings of a data plane.
 
-In:   environment variables (``from_environment``), or values given by standalone mode.
+In:   environment variables and how much memory there is (``from_environment``), or values given by standalone mode.
 Out:  one frozen Settings. A value that can't be used raises BadSettings, which names the
 variable and what to write instead.
 """
@@ -12,6 +12,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from varnish_gateway import errors
+from varnish_gateway.api.varnish import MetricsParameters
+from varnish_gateway.dataplane.process.memory import Memory
+from varnish_gateway.dataplane.process.sizing import (
+    DEFAULT_STORE,
+    default_store_of_a_machine,
+    memory_of_a_machine,
+    memory_of_a_pod,
+    sized,
+)
 from varnish_gateway.dataplane.process.sockets import Sockets, parse_http_address, parse_listen
 from varnish_gateway.ir.reserved import ADMIN_PORT, DASHBOARD_PORT, HEALTH_PORT, OWN_ARGUMENTS
 from varnish_gateway.runtime import environment as read
@@ -19,6 +28,7 @@ from varnish_gateway.runtime.environment import Address
 
 DRAIN_DELAY_SECONDS = 5.0
 """In a cluster: how long load balancers may still send new connections to an unready pod."""
+NOT_KNOWN = Memory()
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -39,7 +49,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     drain_seconds: float = 25.0
     drain_delay_seconds: float = 0.0  # of these, how long new connections are still expected
     health: Address | None = None
+    invalidation_tokens: Path | None = None  # who may invalidate over the health address
     dashboard: Address | None = None
+    cached_routes: int = MetricsParameters().cached_routes
     vcl_path: Path | None = None
     routing_path: Path | None = None
     endpoints_path: Path | None = None
@@ -57,7 +69,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         return f"{self.gateway_name}.{self.namespace}.varnish-gateway" if self.gateway_name else "varnish-gateway"
 
 
-def from_environment(environment: Mapping[str, str]) -> Settings:
+def from_environment(environment: Mapping[str, str], memory: Memory = NOT_KNOWN) -> Settings:
     """Read every variable of the chaperone; an empty value is an absent one."""
     env = {name: value for name, value in environment.items() if value}
     work_dir = Path(env.get("WORK_DIR", "/var/run/varnish"))
@@ -70,12 +82,14 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         ghost_config_path=Path(env.get("GHOST_CONFIG_PATH", work_dir / "ghost.json")),
         admin_port=_port(env, "VARNISH_ADMIN_PORT", ADMIN_PORT),
         sockets=_sockets(env),
-        storage=read.words(env, "VARNISH_STORAGE", "malloc,256m", separator=";"),
+        storage=_storage(env, memory, in_cluster=bool(configmap_name)),
         extra_args=extra_arguments(env.get("VARNISHD_EXTRA_ARGS", "")),
         vcl_dirs=(vcl_path.parent,),
         drain_seconds=drain_seconds,
         drain_delay_seconds=drain_delay_seconds,
         health=read.address(env, "HEALTH_ADDR", f":{HEALTH_PORT}"),
+        invalidation_tokens=_path(env, "INVALIDATION_TOKENS_FILE"),
+        cached_routes=_cached_routes(env),
         dashboard=read.address(env, "DASHBOARD_ADDR", f"127.0.0.1:{DASHBOARD_PORT}"),
         vcl_path=vcl_path,
         routing_path=Path(env.get("ROUTING_CONFIG_PATH", "/etc/varnish/routing.json")),
@@ -103,6 +117,28 @@ def _sockets(env: Mapping[str, str]) -> Sockets:
     if "VARNISH_LISTEN" in env:
         return parse_listen(env["VARNISH_LISTEN"])
     return parse_http_address(env.get("VARNISH_HTTP_ADDR", ":80"))
+
+
+def _storage(env: Mapping[str, str], memory: Memory, *, in_cluster: bool) -> tuple[str, ...]:
+    """Return varnishd's stores, with shares of memory as bytes."""
+    request = _memory_request(env)
+    size = memory_of_a_pod(memory, request) if in_cluster else memory_of_a_machine(memory)
+    default = DEFAULT_STORE if in_cluster else default_store_of_a_machine(memory)
+    return tuple(sized(store, size) for store in read.words(env, "VARNISH_STORAGE", default, separator=";"))
+
+
+def _memory_request(env: Mapping[str, str]) -> int | None:
+    value = env.get("MEMORY_REQUEST", "0")
+    if not value.isdecimal():
+        raise errors.BadSettings(f"MEMORY_REQUEST: {value!r} is not a number of bytes; write e.g. 536870912")
+    return int(value) or None
+
+
+def _cached_routes(env: Mapping[str, str]) -> int:
+    value = env.get("METRICS_CACHED_ROUTES", str(MetricsParameters().cached_routes))
+    if not value.isdecimal():
+        raise errors.BadSettings(f"METRICS_CACHED_ROUTES: {value!r} is not a number of routes; write e.g. 1000")
+    return int(value)
 
 
 def _path(env: Mapping[str, str], variable: str) -> Path | None:

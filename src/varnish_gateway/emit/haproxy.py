@@ -1,6 +1,6 @@
 """haproxy.cfg and its crt-lists: HAProxy terminates TLS in front of varnishd.
 
-In:   the ports with TLS, and what the machine allows.
+In:   the ports with TLS, those that opened while varnishd runs, and what the machine allows.
 Out:  texts. They hold names of files, ports and server names, never a key.
 Pure. One text for HAProxy 2.6 and later; docs/concepts/tls-termination.md explains the values.
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire
-from varnish_gateway.ir.reserved import TLS_DIRECTORY, TLS_SCHEME, proxy_socket, socket_name
+from varnish_gateway.ir.reserved import PLAIN_SCHEME, TLS_DIRECTORY, TLS_SCHEME, socket_name
 
 DIRECTORY = TLS_DIRECTORY
 """Where the files lie, below HAProxy's working directory: all names are relative, so none needs quotes."""
@@ -57,11 +57,13 @@ class Clients(NamedTuple):
 
 
 class Bind(NamedTuple):
-    """A port with TLS."""
+    """A port, and the Unix socket of varnishd ``behind`` it, by file. Without TLS it has no certificates."""
 
     port: int
     addresses: tuple[str, ...]
+    behind: str
     clients: Clients | None = None
+    is_tls: bool = True
 
 
 class Machine(NamedTuple):
@@ -132,9 +134,13 @@ def master_socket(secret: str) -> str:
     return f"master-{secret}.sock"
 
 
+def finish_seconds(drain_seconds: float) -> int:
+    """Return how long a worker may finish what it has after a reload."""
+    return max(FINISH_SECONDS, math.ceil(drain_seconds))
+
+
 def config(binds: Iterable[Bind], machine: Machine, admin: str, drain_seconds: float = 0) -> str:
     """Return haproxy.cfg, one of a series: each has its own admin socket."""
-    finish_seconds = max(FINISH_SECONDS, math.ceil(drain_seconds))
     account = f"  user {machine.account}\n  group {machine.account}\n" if machine.account else ""
     head = f"""\
 global
@@ -143,7 +149,7 @@ global
 {account}  maxconn {machine.connections}
   nbthread {machine.threads}
   noreuseport
-  hard-stop-after {finish_seconds}s
+  hard-stop-after {finish_seconds(drain_seconds)}s
   mworker-max-reloads {MOST_FORMER_WORKERS}
   tune.bufsize {BUFFER_BYTES}
   tune.http.maxhdr 128
@@ -173,16 +179,25 @@ defaults
 
 
 def _port(bind: Bind) -> str:
-    name = socket_name(TLS_SCHEME, bind.port)
-    certificates = f"crt-list {DIRECTORY}/{list_file(bind.port)}"
+    """Return the sections of a port.
+
+    ghost reads the port from the PROXY header. HAProxy would write the port from before a DNAT of the same
+    machine, such as that of a NodePort.
+    """
+    name = socket_name(TLS_SCHEME if bind.is_tls else PLAIN_SCHEME, bind.port)
     return f"""
 frontend {name}
-  bind {",".join(bind.addresses)} v6only ssl {certificates} alpn h2,http/1.1{_verify(bind.clients)}
+  bind {",".join(bind.addresses)} v6only{_tls(bind) if bind.is_tls else ""}
+  tcp-request connection set-dst-port int({bind.port})
   default_backend {name}
 
 backend {name}
-  server varnishd unix@{proxy_socket(bind.port)} {_PROXY}
+  server varnishd unix@{bind.behind} {_PROXY}
 """
+
+
+def _tls(bind: Bind) -> str:
+    return f" ssl crt-list {DIRECTORY}/{list_file(bind.port)} alpn h2,http/1.1{_verify(bind.clients)}"
 
 
 def _verify(clients: Clients | None) -> str:

@@ -30,8 +30,17 @@ GATEWAY_ANNOTATION = f"{GROUP}/gateway"
 INFRA_HASH = "varnish.io/infra-hash"
 APPLIED_HASH = "varnish.io/applied-hash"
 GENERATION = "varnish.io/gateway-generation"
+CAPABILITIES = "varnish.io/capabilities"
+"""Of a ConfigMap: what routing is expressed with. An operator that starts goes on with that until pods report."""
+VCL_HASH = "varnish.io/vcl-hash"
+"""Of a ConfigMap: the hash of its main.vcl. An operator of an earlier version writes main.vcl without it, and then the
+capabilities say nothing about the pods any more."""
 TEMPLATE = "varnish.io/pod-template"
 """Of a Deployment: what the operator itself puts into every pod template, whatever the Gateway asks for."""
+OWN_TEMPLATE = "varnish.io/own-template"
+"""Of a Deployment: the hash of what it would be without the ports of ListenerSets."""
+PORT_CHANGES = "varnish.io/port-changes"
+"""Of a Deployment: how many port changes of ListenerSets followed one another, and when the newest one was applied."""
 
 MAIN_VCL = "main.vcl"
 ROUTING = "routing.json"
@@ -42,6 +51,8 @@ TLS = "tls.json"
 """The key of a Gateway's Secret that names the others."""
 SOURCES = "sources.json"
 """The key of a Gateway's Secret that says which Secret each certificate comes from; pods don't read it."""
+TOKEN = "operator-token"  # noqa: S105 - the name of a key
+"""The key of a Gateway's Secret with the token by which its pods know the operator."""
 
 LABEL_LIMIT = 63
 SUBDOMAIN_LIMIT = 253

@@ -6,13 +6,14 @@ Pure. A route is encoded once, when it changes; a shard is its members' bytes pu
 so one change costs about ``PER_SHARD`` routes' worth of copying whatever the total.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
 import msgspec
 
 from varnish_gateway.api import Key
-from varnish_gateway.api.varnish import Parameters
+from varnish_gateway.api.varnish import Parameters, SharesParameters
 from varnish_gateway.emit import sharding
 from varnish_gateway.emit.sharding import ShardedMap, ShardRules
 from varnish_gateway.ir import wire
@@ -20,8 +21,14 @@ from varnish_gateway.ir import wire
 PER_SHARD = 64
 """A shard is doubled beyond this many routes on average, and halved below a quarter of it."""
 BYTES_PER_SHARD = 400_000
-"""No shard of several routes is larger: a ConfigMap takes 1 MiB, and main.vcl and the index are beside shard 0."""
-MOST_SHARDS = 8192
+"""A larger shard of several routes is split: a ConfigMap takes 1 MiB, and main.vcl and the index are beside shard 0."""
+STORABLE_BYTES = 900_000
+"""The most bytes of a shard in a ConfigMap. The API server would reject a larger one, and then no change of any route
+of the Gateway would reach its pods."""
+ENOUGH_SHARDS = 128
+"""Beyond this, shards become fuller rather than more: a pod that starts reads each of them by a request."""
+MOST_SHARDS = 4096
+"""An index of these takes 80,000 bytes, and lies beside shard 0."""
 
 _BEGIN, _END = b',"routes":[\n', b"\n]}\n"
 _encode = msgspec.json.Encoder().encode
@@ -46,6 +53,7 @@ def _rules() -> ShardRules:
         shrink_below=PER_SHARD / 4,
         most_bytes=BYTES_PER_SHARD,
         most_shards=MOST_SHARDS,
+        enough=ENOUGH_SHARDS,
         spare_first=True,
     )
 
@@ -60,7 +68,15 @@ def request_rules(parameters: Parameters | None) -> wire.RequestRules | None:
         trusted_ranges=forwarding.trusted_ranges,
         merge_slashes=paths.merge_slashes,
         reject=paths.reject,
+        shares=_shares(parameters.shares),
     )
+
+
+def _shares(given: SharesParameters) -> wire.WorkerShares | None:
+    """Return the shares that parameters give, with the defaults of the others; None where all are defaults."""
+    names = ((name, getattr(given, name)) for name in SharesParameters.__struct_fields__)
+    shares = wire.WorkerShares(**{name: value for name, value in names if value is not None})
+    return None if shares == wire.WorkerShares() else shares
 
 
 def endpoint_namespaces(routes: Iterable[wire.Route]) -> frozenset[str]:
@@ -79,12 +95,20 @@ class Shards:
 
     The number of shards depends on history near a boundary, so that a route that comes and
     goes there does not reshuffle everything. Start with the number already in use, if any.
+    ``most_bytes``: routes beyond it are left out of a shard; None where shards may have any size.
     """
 
-    def __init__(self, shards: int = 1) -> None:
+    def __init__(self, shards: int = 1, *, most_bytes: int | None = None) -> None:
         self._listeners: tuple[wire.Listener, ...] = ()
         self._requests: wire.RequestRules | None = None
         self._routes = ShardedMap[bytes](_rules(), shards, size=len)
+        self._most_bytes = most_bytes
+        self._left_out: dict[int, tuple[str, ...]] = {}  # by shard
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The routes that no shard can hold."""
+        return tuple(name for names in self._left_out.values() for name in names)
 
     def __len__(self) -> int:
         return len(self._routes)
@@ -101,20 +125,27 @@ class Shards:
         ``listeners`` and ``requests`` None mean unchanged; a route with the value None is gone.
         """
         before = len(self)
+        has_new_head = self._update_head(listeners, requests)
         touched = self._routes.update(
             {
                 f"{namespace}/{name}": None if route is None else _encode(route)
                 for (_, namespace, name), route in routes.items()
-            }
+            },
+            beside=len(_encode(self._head(0))) if has_new_head else None,
         )
-        if listeners is not None and listeners != self._listeners:
-            self._listeners = listeners
-            touched.add(0)
-        if requests is not None and requests != (self._requests or wire.RequestRules()):
-            # Left out where it says nothing, so that pods that don't know the field can read the shard.
-            self._requests = None if requests == wire.RequestRules() else requests
+        if has_new_head:
             touched.add(0)
         return self._changed(touched, before)
+
+    def _update_head(self, listeners: tuple[wire.Listener, ...] | None, requests: wire.RequestRules | None) -> bool:
+        """Apply what is in shard 0 beside routes; return whether that changed."""
+        before = (self._listeners, self._requests)
+        if listeners is not None:
+            self._listeners = listeners
+        if requests is not None:
+            # Left out where it says nothing, so that pods that don't know the field can read the shard.
+            self._requests = None if requests == wire.RequestRules() else requests
+        return before != (self._listeners, self._requests)
 
     def resize(self, shards: int) -> dict[int, bytes | None]:
         """Use that many shards if the routes fit into them; return every shard, None for one that is gone."""
@@ -129,13 +160,49 @@ class Shards:
     def _changed(self, touched: Iterable[int], before: int) -> dict[int, bytes | None]:
         changed: dict[int, bytes | None] = {shard: self._encoded(shard) for shard in sorted(touched)}
         changed.update(dict.fromkeys(range(len(self), before)))
+        if self._left_out:
+            self._left_out = {shard: names for shard, names in self._left_out.items() if shard < len(self)}
         return changed
 
     def _encoded(self, shard: int) -> bytes:
+        return _joined(_encode(self._head(shard))[:-1], self._storable(shard))
+
+    def _head(self, shard: int) -> wire.Routing:
         head = wire.Routing(version=2, shard=shard, shards=len(self))
-        if shard == 0:
-            head = msgspec.structs.replace(head, requests=self._requests, listeners=self._listeners)
-        return _joined(_encode(head)[:-1], self._routes[shard])
+        if shard > 0:
+            return head
+        return msgspec.structs.replace(head, requests=self._requests, listeners=self._listeners)
+
+    def _storable(self, shard: int) -> Mapping[str, bytes]:
+        """Return the routes of a shard that fit into its ConfigMap."""
+        members = self._routes[shard]
+        self._left_out.pop(shard, None)
+        most = self._most_bytes
+        if most is None or self._routes.size_of(shard) <= most:
+            return members
+        left_out = frozenset(_surplus({name: len(text) for name, text in members.items()}, most))
+        self._left_out[shard] = tuple(sorted(left_out))
+        return {name: text for name, text in members.items() if name not in left_out}
+
+
+def _surplus(sizes: Mapping[str, int], most: int) -> Iterator[str]:
+    """Return the routes to leave out of a shard: the largest one of the namespace that takes the most, repeatedly.
+
+    Users choose names, so a tenant can let large routes meet in the shard of another tenant.
+    """
+    taken: Counter[str] = Counter()
+    routes: dict[str, list[tuple[int, str]]] = {}
+    for name, size in sizes.items():
+        namespace = name.partition("/")[0]
+        taken[namespace] += size
+        routes.setdefault(namespace, []).append((size, name))
+    for found in routes.values():
+        found.sort()
+    while taken.total() > most:
+        greediest = max(taken, key=lambda namespace: (taken[namespace], namespace))
+        size, name = routes[greediest].pop()
+        taken[greediest] -= size
+        yield name
 
 
 def patched(text: bytes, patch: wire.Patch) -> bytes:

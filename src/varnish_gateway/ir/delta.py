@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from varnish_gateway.api import Key
+from varnish_gateway.api import Key, Object
 from varnish_gateway.api.varnish import Parameters
 from varnish_gateway.ir import wire
 from varnish_gateway.ir.status import Status
@@ -58,7 +58,30 @@ class Delta(Struct, kw_only=True):
 
     A status with the value None means that the object is gone or not ours any more: the status
     that we wrote there before has to be removed.
+
+    ``uncompiled`` are routes and policies whose patterns have to be compiled before they can be translated, None for
+    one that waits no longer. ``released`` are those whose compiled patterns are needed no longer.
     """
 
     gateways: dict[Key, GatewayDelta | None] = field(default_factory=dict)
     statuses: dict[Key, Status | None] = field(default_factory=dict)
+    uncompiled: dict[Key, Object | None] = field(default_factory=dict)
+    released: set[Key] = field(default_factory=set)
+
+    def merge(self, later: "Delta") -> "Delta | None":
+        """Return one delta from before this one to after the later one.
+
+        None where a Gateway is deleted by this one and recreated by the later one.
+        """
+        gateways = {**self.gateways}
+        for key, changes in later.gateways.items():
+            known = gateways.get(key)
+            if changes is not None and key in gateways and known is None:
+                return None
+            gateways[key] = changes if changes is None or known is None else known.merge(changes)
+        return Delta(
+            gateways=gateways,
+            statuses={**self.statuses, **later.statuses},
+            uncompiled={**self.uncompiled, **later.uncompiled},
+            released=self.released | later.released,
+        )

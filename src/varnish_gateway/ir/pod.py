@@ -18,9 +18,13 @@ VARNISH = Mount("varnish", "/var/lib/varnish")
 TMP = Mount("tmp", "/tmp")  # noqa: S108 - a volume of the pod alone
 TOKEN = Mount("api-access", "/var/run/secrets/kubernetes.io/serviceaccount")
 """What the chaperone talks to the API server with; other containers don't get it."""
+STORE = Mount("store", "/var/cache/varnish")
+"""The cache, where a class keeps it in a file; other pods don't have it."""
 MOUNTS = (WORK, VARNISH, TMP, TOKEN)
 
 VARNISH_DIR = f"{VARNISH.path}/varnishd"
+DEFAULT_MEMORY = "512Mi"
+"""What a pod requests if its class requests nothing."""
 GATEWAY_CONTAINER = "gateway"
 LOG_CONTAINER = "access-log"
 CONTAINERS = (GATEWAY_CONTAINER, LOG_CONTAINER)

@@ -14,7 +14,13 @@ RESERVED_PORTS = frozenset({RELOAD_PORT, ADMIN_PORT, HEALTH_PORT, DASHBOARD_PORT
 """Ports that no listener can have."""
 
 RELOAD_SOCKET = "ghost-reload"
+PLAIN_SCHEME = "http"
 TLS_SCHEME = "https"
+LATER = "later"
+"""In the name of a socket: it takes the requests of all ports of a scheme that opened while varnishd runs.
+
+ghost derives the name of the port's own socket from the scheme and from the port in the PROXY header.
+"""
 
 TLS_DIRECTORY = "tls"
 """The TLS terminator's files with private keys, below the work directory."""
@@ -32,4 +38,13 @@ def socket_name(scheme: str, place: int | str) -> str:
 
 def proxy_socket(port: int) -> str:
     """Return the file of the Unix socket that takes a port's requests from the TLS terminator."""
-    return f"{socket_name(TLS_SCHEME, port)}.sock"
+    return _socket_file(socket_name(TLS_SCHEME, port))
+
+
+def later_socket(scheme: str) -> str:
+    """Return the file of the Unix socket that takes the requests of ports which opened while varnishd runs."""
+    return _socket_file(socket_name(scheme, LATER))
+
+
+def _socket_file(name: str) -> str:
+    return f"{name}.sock"

@@ -7,6 +7,8 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from varnish_gateway.api.varnish import GROUP
+
 
 class StatusPart(Struct, frozen=True, rename="camel"):
     """Base of every part of a status."""
@@ -18,6 +20,14 @@ class Condition(StatusPart, frozen=True):
     reason: str
     message: str
     observed_generation: int
+
+
+WITHHELD = f"{GROUP}/Withheld"
+"""A condition of our own: some pods don't understand all of a Gateway's configuration."""
+NEGATIVE = frozenset(
+    {"Conflicted", "InsecureFrontendValidationMode", "PartiallyInvalid", "UnsupportedFields", WITHHELD}
+)
+"""Conditions that report a fault when true. OverlappingTLSConfig isn't one: it is a hint, and everything is served."""
 
 
 class GatewayClassStatus(StatusPart, frozen=True):
@@ -87,4 +97,37 @@ class PolicyStatus(StatusPart, frozen=True):
     ancestors: tuple[AncestorStatus, ...]
 
 
-Status = GatewayClassStatus | GatewayStatus | ListenerSetStatus | RouteStatus | PolicyStatus
+class PathResult(StatusPart, frozen=True):
+    """``path`` is what the spec names: a path, or "prefix /news/", "host a.example", "tags", "route shop/web"."""
+
+    path: str
+    success: bool
+    objects: int
+
+
+PodReason = Literal["Confirmed", "Empty", "Gone", "Unanswered", "Rejected"]
+
+
+class PodResult(StatusPart, frozen=True):
+    """``success``: nothing that is meant is left in the pod, whether it confirmed that, never held it, or is gone."""
+
+    pod_name: str
+    success: bool
+    reason: PodReason
+    message: str = ""
+    objects: int = 0
+    completed_at: str | UnsetType = UNSET
+    path_results: tuple[PathResult, ...] | UnsetType = UNSET
+
+
+class InvalidationStatus(StatusPart, frozen=True):
+    phase: Literal["Pending", "InProgress", "Complete", "Failed"]
+    observed_generation: int
+    conditions: tuple[Condition, ...]
+    objects: int = 0
+    started_at: str | UnsetType = UNSET
+    completed_at: str | UnsetType = UNSET
+    pod_results: tuple[PodResult, ...] = ()
+
+
+Status = GatewayClassStatus | GatewayStatus | ListenerSetStatus | RouteStatus | PolicyStatus | InvalidationStatus

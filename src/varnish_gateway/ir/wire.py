@@ -16,7 +16,7 @@ defaults are left out when encoding, so that a small gateway stays readable.
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field, json
 
 
 class Wire(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"):
@@ -135,6 +135,95 @@ class Retry(Wire, frozen=True):
     backoff: int = 25
 
 
+# -- cache policies --------------------------------------------------------------------
+
+
+class StatusTTL(Wire, frozen=True):
+    """The lifetime of responses with one status ("404") or of one class ("5xx"); 0 is none."""
+
+    status: str
+    ttl: int
+
+
+class QueryParameters(Wire, frozen=True):
+    """Globs over names: only those that ``include`` has count, or all but those that ``exclude`` has."""
+
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+
+
+class CacheKey(Wire, frozen=True):
+    """What tells objects apart, beside rule, host and path."""
+
+    headers: tuple[str, ...] = ()
+    cookies: tuple[str, ...] = ()
+    query_parameters: QueryParameters = QueryParameters()
+    scheme: bool = True
+    listener: bool = True
+
+
+class BypassHeader(Wire, frozen=True):
+    """A header whose presence makes a request pass, or a line that ``valueRegex`` matches as a whole."""
+
+    name: str
+    value_regex: str | None = None
+
+
+class Bypass(Wire, frozen=True):
+    """Requests that pass the cache meet one of these. Names of cookies are globs."""
+
+    headers: tuple[BypassHeader, ...] = ()
+    cookies: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+
+
+class Revalidation(Wire, frozen=True):
+    """How many validations clients may force in a minute; beyond that they get what is stored."""
+
+    per_object: int = 60
+    per_route: int = 6000
+
+
+TagHeader = Literal["Surrogate-Key", "Cache-Tag", "xkey", "Cache-Groups"]
+
+
+class CachePolicy(Wire, frozen=True):
+    """What the cache does with the responses of a rule; durations are milliseconds.
+
+    A policy of a listener holds for every rule without one of its own. ``off`` stores and serves nothing from the
+    cache: the user's policy is invalid, and it still replaces a less specific one.
+    One of ``defaultTTL`` and ``forcedTTL`` is set, unless it is off; of ``grace`` and ``staleWhileRevalidate``, one at
+    most. Absent ``keep`` is an hour, absent ``hitForMiss`` two minutes.
+    """
+
+    name: str = ""  # "namespace/name"
+    off: bool = False
+    default_ttl: int | None = field(default=None, name="defaultTTL")
+    forced_ttl: int | None = field(default=None, name="forcedTTL")
+    unsafe_ignore_no_store_and_private: bool = False
+    status_ttls: tuple[StatusTTL, ...] = field(default=(), name="statusTTLs")
+    heuristic_percent: int = 0
+    grace: int | None = None
+    stale_while_revalidate: int | None = None
+    stale_if_error: int | None = None
+    keep: int | None = None
+    jitter_percent: int = 0
+    hit_for_miss: int | None = None
+    cache_key: CacheKey = CacheKey()
+    bypass: Bypass = Bypass()
+    set_cookie: Literal["doNotStore", "remove"] = "doNotStore"
+    request_cookies: Literal["explicit", "remove", "ignore"] = "explicit"
+    ignore_request_directives: bool = False
+    revalidation: Revalidation = Revalidation()
+    exact_vary: bool = False
+    tag_headers: tuple[TagHeader, ...] = ()
+    cache_status: Literal["off", "on", "trusted"] = "off"
+    max_object_size: int | None = None  # bytes
+    gzip: bool = False
+    esi: bool = False
+    query_method: bool = False
+
+
 # -- routes ----------------------------------------------------------------------------
 
 
@@ -160,7 +249,8 @@ class Rule(Wire, frozen=True):
     """One rule of a route: a redirect, or a plain status, or a choice of backends.
 
     The matches of an ``approximate`` rule are what is left of those that the user wrote, because a part of
-    them is invalid. A regex in such a path ranks below every other path.
+    them is invalid. A regex in such a path ranks below every other path. So does one of a rule with the
+    status 500: operators of earlier versions don't mark what is left of invalid matches.
     """
 
     name: str | None = None
@@ -173,6 +263,7 @@ class Rule(Wire, frozen=True):
     retry: Retry | None = None
     cors: Cors | None = None
     approximate: bool = False
+    cache: CachePolicy | None = None
 
 
 class Attachment(Wire, frozen=True):
@@ -195,15 +286,38 @@ class Route(Wire, frozen=True):
 class Listener(Wire, frozen=True):
     """A listener of the Gateway, on a varnishd socket that several listeners may share."""
 
-    name: str
+    name: str  # "{namespace}/{ListenerSet}/{name}" for one of a ListenerSet
     socket: str  # "{proto}-{port}", or "*" for every socket
     port: int = 0
     scheme: Literal["http", "https"] = "http"
     hostname: str = "*"  # lower case; "*", "*.example.com" or "www.example.com"
+    cache: CachePolicy | None = None
+
+    @property
+    def listener_set(self) -> tuple[str, str, str] | None:
+        """Namespace and name of its ListenerSet, and its name there; None for one of the Gateway itself."""
+        namespace, _, rest = self.name.partition("/")
+        name, _, section = rest.partition("/")
+        return (namespace, name, section) if section else None
+
+
+class WorkerShares(Wire, frozen=True):
+    """What the requests of one namespace, route or backend may hold at the same time, so that the others go on.
+
+    A percentage is one of the workers that others leave, so that the sum never exceeds the workers. A route that
+    holds more than ``webSockets`` gets no further WebSocket. Connections are those to endpoints, in one pod.
+    """
+
+    namespace: int = 75
+    route: int = 50
+    backend: int = 70
+    web_sockets: int = 25
+    route_connections: int | None = None
+    backend_connections: int | None = None
 
 
 class RequestRules(Wire, frozen=True):
-    """What holds for every request: whom the gateway believes about clients, and which paths it accepts.
+    """What holds for every request: whom the gateway believes about clients, which paths it accepts, what it may hold.
 
     Of ``trustedHops`` and ``trustedRanges`` one is set at most. Without either, forwarding headers stay as
     they are, except that none is believed and ``Forwarded`` is removed.
@@ -213,6 +327,7 @@ class RequestRules(Wire, frozen=True):
     trusted_ranges: tuple[str, ...] = ()  # "10.0.0.0/8"
     merge_slashes: bool = False
     reject: tuple[Literal["%2F", "%5C", "..;"], ...] = ()
+    shares: WorkerShares | None = None
 
 
 class Routing(Wire, frozen=True):
@@ -311,3 +426,11 @@ class TlsDocument(Wire, frozen=True):
 
     version: Literal[2]
     ports: tuple[TlsPort, ...] = ()
+
+
+_encode = json.Encoder().encode
+
+
+def encoded_size(value: object) -> int:
+    """Return how many bytes a value has on the wire."""
+    return len(_encode(value))

@@ -130,9 +130,13 @@ class Client:
 
     # -- objects ----------------------------------------------------------------------------
 
-    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> bytes:
-        """Return an object as JSON."""
-        return await self.read(resource.path(namespace, name), kind=resource.kind)
+    async def get(self, resource: Resource, name: str, *, namespace: str = "", not_older_than: str = "") -> bytes:
+        """Return an object as JSON.
+
+        With a resource version the API server answers from its own memory once that is as new, without etcd.
+        """
+        query = f"?resourceVersion={not_older_than}" if not_older_than else ""
+        return await self.read(resource.path(namespace, name) + query, kind=resource.kind)
 
     async def apply(  # noqa: PLR0913 - options of the API server, by name
         self,
@@ -309,12 +313,12 @@ def _retry_delay(error: errors.KubernetesError, verb: str, backoff: RequestBacko
     if wish > _LONGEST_SECONDS:
         return None  # the caller has better things to do meanwhile
     if isinstance(error, errors.Throttled):
-        return backoff.next(at_least=wish)
+        return backoff.next(asked=wish)
     if isinstance(error, errors.Forbidden) and error.status == 401:
         return None if backoff.failures else backoff.next()  # once, with the token as it is in the file now
     lost = isinstance(error, errors.Unreachable)
     broken = isinstance(error, errors.ApiError) and error.status >= 500
-    return backoff.next(at_least=wish) if verb != "create" and (lost or broken) else None
+    return backoff.next(asked=wish) if verb != "create" and (lost or broken) else None
 
 
 def _hang_up(answer: aiohttp.ClientResponse) -> None:

@@ -11,12 +11,12 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
 from varnish_gateway import errors
+from varnish_gateway.api.meta import timestamp
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.limits import Bucket, RequestBackoff
 from varnish_gateway.kube.resources import RESOURCES
@@ -145,7 +145,7 @@ class Recorder:
         entry.written = True
 
     async def _count(self, entry: Entry) -> None:
-        patch = {"count": entry.count, "lastTimestamp": _timestamp(entry.last)}
+        patch = {"count": entry.count, "lastTimestamp": timestamp(entry.last)}
         namespace = _namespace(entry.about)
         await self._client.patch(_EVENT, entry.name, patch, namespace=namespace, manager=self._component)
 
@@ -166,8 +166,8 @@ class Recorder:
             "reason": entry.reason,
             "message": entry.message,
             "count": entry.count,
-            "firstTimestamp": _timestamp(entry.first),
-            "lastTimestamp": _timestamp(entry.last),
+            "firstTimestamp": timestamp(entry.first),
+            "lastTimestamp": timestamp(entry.last),
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
@@ -183,7 +183,3 @@ def _name(same: Same, now: float) -> str:
     """Return a unique name for an Event; by convention, it begins with the object's name."""
     digest = hashlib.sha256(f"{same}{now}".encode()).hexdigest()[:16]
     return f"{same[0].name[:230].rstrip('.-')}.{digest}"
-
-
-def _timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -73,7 +73,6 @@ class RequestBackoff:
     """Delays between attempts of a request: the first retry is immediate, because most failures are short."""
 
     def __init__(self, jitter: Callable[[], float] = random.random) -> None:
-        self._jitter = jitter
         self._later = Backoff(FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, jitter=jitter)
         self.failures = 0
 
@@ -82,14 +81,10 @@ class RequestBackoff:
         self.failures = 0
         self._later.reset()
 
-    def next(self, *, at_least: float = 0.0) -> float:
-        """Return the seconds to wait before the next attempt; ``at_least`` is what the API server asked for.
-
-        All clients that it refused together were told the same: each waits up to half as long again.
-        """
+    def next(self, *, asked: float = 0.0) -> float:
+        """Return the seconds to wait before the next attempt; ``asked`` is what the API server asked for."""
         self.failures += 1
-        own = self._later.next() if self.failures > 1 else 0.0
-        return max(own, min(at_least * (1 + self._jitter() / 2), LAST_RETRY_SECONDS)) if at_least else own
+        return self._later.next(asked=asked) if self.failures > 1 else self._later.asked_for(asked)
 
 
 def spread(seconds: float, share: float) -> float:

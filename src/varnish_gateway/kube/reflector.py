@@ -144,7 +144,7 @@ class Reflector(Generic[T]):
         except errors.Unreachable as error:
             self._trouble("can't be watched now", error)
         self._metrics.watch_restarts[self.resource.kind] += 1
-        return self._backoff.next(at_least=wished)
+        return self._backoff.next(asked=wished)
 
     async def _missing(self) -> float:
         """Find out whether the kind is not installed, or the API server is only starting."""

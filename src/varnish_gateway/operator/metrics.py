@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from varnish_gateway.kube.metrics import Metrics
+from varnish_gateway.operator.execute.invalidations import InvalidationExecutor
 from varnish_gateway.operator.execute.queue import Queue
 from varnish_gateway.operator.execute.workers import Workers
 from varnish_gateway.operator.execute.writer import Writer
 from varnish_gateway.operator.leadership import Leadership
 from varnish_gateway.operator.plan.jobs import Job
 from varnish_gateway.operator.plan.reconciler import Reconciler
+from varnish_gateway.runtime.match_compiler import MatchCompiler
 from varnish_gateway.runtime.prometheus import family
 
 
@@ -22,6 +24,8 @@ class MetricSources(NamedTuple):
     writer: Writer
     workers: Workers
     leadership: Leadership
+    compiler: MatchCompiler
+    invalidations: InvalidationExecutor
 
 
 def page(sources: MetricSources) -> str:
@@ -39,8 +43,26 @@ def _lines(sources: MetricSources) -> Iterator[str]:
         f"{name}jobs_later", "Jobs with a delay: retries, and the next probe of the pods.", sources.queue.delayed
     )
     yield from _gauge(f"{name}gateways", "Gateways that this operator serves.", len(sources.reconciler.gateways))
+    yield from _gauge(
+        f"{name}uncompiled",
+        "Routes and cache policies whose newest version waits until its patterns are compiled.",
+        len(sources.compiler),
+    )
     faulty = sum(bool(faults) for faults in sources.reconciler.faults.values())
     yield from _gauge(f"{name}gateways_at_fault", "Gateways with objects that could not be applied.", faulty)
+    pending = sum(postponed.has_ports for postponed in sources.reconciler.postponed.values())
+    help_text = "Gateways with ports of ListenerSets that wait to be opened, because ports changed too often."
+    yield from _gauge(f"{name}port_changes_pending", help_text, pending)
+    unreferenced = len(sources.reconciler.parameters.unreferenced)
+    help_text = "GatewayClassParameters that no GatewayClass references."
+    yield from _gauge(f"{name}parameters_unreferenced", help_text, unreferenced)
+    unfinished = sources.reconciler.invalidations.unfinished
+    yield from _gauge(
+        f"{name}invalidations_unfinished", "VarnishCacheInvalidations whose phase has not ended.", unfinished
+    )
+    sent = [({"result": result}, count) for result, count in sorted(sources.invalidations.counts.items())]
+    help_text = "Invalidations sent to pods, by what became of them."
+    yield from family(f"{name}invalidations_sent_total", "counter", help_text, sent)
     writes = [({"kind": kind, "verb": verb}, count) for (kind, verb), count in sorted(sources.writer.counts.items())]
     yield from family(f"{name}writes_total", "counter", "Writes by kind and verb.", writes)
     failures = [({"error": error}, count) for error, count in sorted(sources.workers.failures.items())]

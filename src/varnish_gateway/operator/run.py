@@ -24,6 +24,7 @@ from varnish_gateway.operator import health
 from varnish_gateway.operator.execute.events import Warnings
 from varnish_gateway.operator.execute.executor import Executor
 from varnish_gateway.operator.execute.finalizer import FinalizerWriter
+from varnish_gateway.operator.execute.invalidations import InvalidationExecutor
 from varnish_gateway.operator.execute.objects import ObjectWriter
 from varnish_gateway.operator.execute.queue import Queue
 from varnish_gateway.operator.execute.rollouts import Rollouts
@@ -40,6 +41,7 @@ from varnish_gateway.operator.plan.reconciler import Reconciler
 from varnish_gateway.operator.plan.step import Step
 from varnish_gateway.operator.settings import OperatorSettings
 from varnish_gateway.operator.status.chaperones import Chaperones
+from varnish_gateway.runtime.match_compiler import MatchCompiler, Run
 from varnish_gateway.runtime.signals import stop_signal
 from varnish_gateway.translate import Translator
 from varnish_gateway.version import VERSION
@@ -48,9 +50,23 @@ USER_AGENT = f"varnish-gateway-operator/{VERSION}"
 USER_VCL_BYTES = 400_000
 ROUTE_BYTES = 100_000
 """These fit into a ConfigMap: user VCL beside a shard and the index, a route as one of several in a shard."""
+ATTACHMENTS_BYTES = 400_000
+"""Beside the rules of the route. The longest hostnames on all 64 listeners of a Gateway take less; those on many
+ListenerSets would take megabytes."""
+POLICIES_BYTES = 100_000
+"""This fits beside them: the cache policies of all listeners of a Gateway, a copy for each listener."""
 TLS_BYTES = 1_000_000
 """This fits into a Secret."""
+LISTENERS_BYTES = 300_000
+"""About 2,000 usual listeners. They fit beside user VCL and the index, and their sockets into one variable of a pod."""
 LEASE = "varnish-gateway-operator"
+COMPILE_SECONDS = 0.005
+"""A batch waits so long for the regular expressions of its routes: usual ones are compiled by then."""
+FIRST_COMPILE_SECONDS = 240.0
+"""At the start it waits so long, because a route that was served before must not be missing now."""
+FIRST_COMPILE_CPU_SECONDS = 5.0
+"""But for a namespace that has taken so much time of the thread it does not wait then. A limit in time of the wall
+would remove the routes of others too where the node is busy: the thread gets a twentieth of a core there, or less."""
 
 log = logging.getLogger(__name__)
 
@@ -91,12 +107,16 @@ def _leadership(client: Client, settings: OperatorSettings) -> Leadership:
 
 
 class Dependencies(NamedTuple):
-    """What an operator talks to. ``writing`` sends requests only while this operator leads."""
+    """What an operator talks to. ``writing`` sends requests only while this operator leads.
+
+    ``compiling`` runs what takes long, by default on a thread.
+    """
 
     client: Client
     writing: Client
     chaperones: Chaperones
     leadership: Leadership
+    compiling: Run | None = None
 
 
 class Operator:
@@ -108,12 +128,16 @@ class Operator:
         self._recorder = Recorder(dependencies.writing, component="varnish-gateway", instance=settings.identity)
         observed = ObservedState(settings.class_name)
         self._watches = Watches(dependencies.client, observed)
-        self._reconciler = Reconciler(_translator(settings), _installation(settings), observed)
+        self._compiler = MatchCompiler(self._watches.wake, dependencies.compiling)
+        token_key = secrets.token_bytes(32)
+        self._reconciler = Reconciler(_translator(settings), _installation(settings), observed, token_key)
         self.queue: Queue[Job] = Queue()
         writer = Writer(dependencies.writing)
         warnings = Warnings(self._recorder, observed)
         rollouts = Rollouts(observed.owned, settings.rollouts_at_once)
         objects = ObjectWriter(writer, self._watches, self._reconciler.objects, warnings, rollouts=rollouts)
+        asking = dependencies.chaperones
+        self._invalidations = InvalidationExecutor(writer, observed, self._reconciler.invalidations, asking)
         executor = Executor(
             self._reconciler,
             observed,
@@ -121,7 +145,9 @@ class Operator:
             routing=RoutingWriter(writer, self._watches, objects),
             statuses=StatusWriter(writer, self._watches, self._reconciler.statuses, warnings),
             finalizer=FinalizerWriter(writer, observed),
-            chaperones=dependencies.chaperones,
+            invalidations=self._invalidations,
+            chaperones=asking,
+            warnings=warnings,
         )
         self.workers = Workers(self.queue, self._reconciler, executor, warnings)
         self._metric_sources = MetricSources(
@@ -131,6 +157,8 @@ class Operator:
             writer=writer,
             workers=self.workers,
             leadership=dependencies.leadership,
+            compiler=self._compiler,
+            invalidations=self._invalidations,
         )
         self._synced = asyncio.Event()
 
@@ -166,17 +194,18 @@ class Operator:
 
     async def control(self) -> NoReturn:
         """Watch, plan and, while leading, write; without servers, election and Events."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._watches.run())
-            await self._watches.synced()
-            await self._reconcile(group)
-            self._synced.set()
-            log.info("everything is read: this operator manages %d Gateways", len(self._reconciler.gateways))
-            gc.collect()
-            gc.freeze()  # objects read at the start stay; the collector need not visit them again
-            group.create_task(work_while_leading(self._leadership, self.workers))
-            while True:
+        with contextlib.closing(self._compiler):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._watches.run())
+                await self._watches.synced()
                 await self._reconcile(group)
+                self._synced.set()
+                log.info("everything is read: this operator manages %d Gateways", len(self._reconciler.gateways))
+                gc.collect()
+                gc.freeze()  # objects read at the start stay; the collector need not visit them again
+                group.create_task(work_while_leading(self._leadership, self.workers))
+                while True:
+                    await self._reconcile(group)
 
     async def _reconcile(self, group: asyncio.TaskGroup) -> None:
         """Apply the next batch to the desired state and enqueue the jobs that follow.
@@ -185,27 +214,49 @@ class Operator:
         between the translation without it and the one with it.
         """
         steps = [self._translated(await self._watches.batch())]
+        await self._compile(steps)
         referenced = self._reconciler.referenced
         while (more := await self._watches.follow_references(referenced, group)) is not None:
-            later = self._translated(more)
-            merged = steps[-1].merge(later)
-            steps[-1:] = [steps[-1], later] if merged is None else [merged]
+            _append(steps, self._translated(more))
         jobs = Jobs()
         for batch, delta in steps:
             jobs.merge(self._reconciler.reconcile(batch, delta))
         self.workers.enqueue(jobs)
 
+    async def _compile(self, steps: list[Step]) -> None:
+        """Wait a moment for regular expressions, longer at the start. What takes longer follows in a later batch."""
+        if self.is_synced:
+            has_results = await self._compiler.settle(COMPILE_SECONDS)
+        else:
+            has_results = await self._compiler.settle(FIRST_COMPILE_SECONDS, of_namespace=FIRST_COMPILE_CPU_SECONDS)
+            if len(self._compiler):
+                log.warning("started without routes and policies that take long to compile: %d", len(self._compiler))
+        if has_results:
+            _append(steps, self._translated(Batch()))
+
     def _translated(self, batch: Batch) -> Step:
-        return Step(batch, self._reconciler.translate(batch.inputs))
+        """Translate a batch, with the regular expressions that were compiled by now."""
+        delta = self._reconciler.translate({**batch.inputs, **self._compiler.drain()})
+        self._compiler.update(delta.uncompiled, delta.released)
+        return Step(batch, delta)
 
     def readiness(self) -> tuple[int, str]:
         """Return the status and the text of /readyz."""
         if not self.is_synced:
-            return 503, "not everything was read yet\n" + "".join(f"{why}\n" for why in self._watches.problems)
+            waiting = f"regular expressions are not compiled yet, of so many routes and policies: {len(self._compiler)}"
+            why_not = waiting if len(self._compiler) else "not everything was read yet"
+            return 503, "".join(f"{why}\n" for why in (why_not, *self._watches.problems))
         if problems := self._watches.problems:
             return 503, "".join(f"{why}\n" for why in problems)
-        absent = self._watches.absent
-        return 200, f"ok; not installed in this cluster: {', '.join(absent)}\n" if absent else "ok\n"
+        absent, polled = self._watches.absent, self._watches.polled
+        text = f"ok; not installed in this cluster: {', '.join(absent)}" if absent else "ok"
+        return 200, f"{text}; {polled}\n" if polled else f"{text}\n"
+
+
+def _append(steps: list[Step], later: Step) -> None:
+    """Add a step, as a part of the last one where that is possible."""
+    merged = steps[-1].merge(later)
+    steps[-1:] = [steps[-1], later] if merged is None else [merged]
 
 
 def _translator(settings: OperatorSettings) -> Translator:
@@ -215,7 +266,11 @@ def _translator(settings: OperatorSettings) -> Translator:
         addresses="load-balancer",
         vcl_limit=USER_VCL_BYTES,
         route_limit=ROUTE_BYTES,
+        attachments_limit=ATTACHMENTS_BYTES,
         tls_limit=TLS_BYTES,
+        listeners_limit=LISTENERS_BYTES,
+        policies_limit=POLICIES_BYTES,
+        compiles=False,
     )
 
 

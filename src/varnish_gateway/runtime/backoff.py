@@ -30,12 +30,25 @@ class Backoff:
         """How many delays ``next`` has returned since the last reset."""
         return self._attempts
 
-    def next(self, *, most: float = float("inf")) -> float:
-        """Return the seconds to wait before the next attempt, ``most`` of them; delays grow on from there."""
+    def next(self, *, most: float = float("inf"), asked: float = 0.0) -> float:
+        """Return the seconds to wait before the next attempt, ``most`` of them; delays grow on from there.
+
+        ``asked`` is what the other side asked for: see ``asked_for``.
+        """
         seconds = min(self._seconds, most)
         self._seconds = min(seconds * self._factor, self._last)
         self._attempts += 1
-        return seconds if self._jitter is None else seconds * (0.5 + self._jitter() / 2)
+        own = seconds if self._jitter is None else seconds * (0.5 + self._jitter() / 2)
+        return max(own, self.asked_for(asked))
+
+    def asked_for(self, seconds: float) -> float:
+        """Return the delay where the other side asked for so many seconds: at least those, but at most the last delay.
+
+        The other side asks every rejected client for the same delay: with jitter each waits up to half as long again.
+        """
+        if self._jitter is not None and seconds:
+            seconds *= 1 + self._jitter() / 2
+        return min(seconds, self._last)
 
     def reset(self) -> None:
         """Start over with the first delay: an attempt succeeded."""

@@ -5,7 +5,7 @@ Out:  the places where a change can make a path lead to something else; what lie
 What goes away while it is looked at counts as not there.
 """
 
-# ruff: noqa: PTH100, PTH112, PTH115, PTH118, PTH120  strings: with thousands of files Path objects cost more than the work on them
+# ruff: noqa: PTH100, PTH112, PTH115, PTH116, PTH118, PTH120  strings: with thousands of files Path objects cost more than the work on them
 
 import os
 from collections.abc import Iterator
@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 Place = tuple[str, str]
 """A directory and a name in it."""
+
+Signature = tuple[int, int, int, int]
+"""Device, inode, size and time of the last change of a file."""
 
 
 class Way(NamedTuple):
@@ -59,6 +62,15 @@ def _next_step(path: str, known: dict[str, Way]) -> Way:
         return Way(here, above.links)
     beyond = _follow(os.path.join(above.end, target), known)
     return Way(beyond.end, (*above.links, here, *beyond.links))
+
+
+def signature_of(path: str) -> Signature | None:
+    """Return what differs between two contents of a file, None where there is none; device and inode come first."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def nearest_directory(path: str) -> Place:

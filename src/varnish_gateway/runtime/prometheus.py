@@ -5,6 +5,7 @@ Out:  lines without their line ends.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 
 def family(name: str, kind: str, help_text: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> Iterator[str]:
@@ -13,6 +14,20 @@ def family(name: str, kind: str, help_text: str, samples: Iterable[tuple[Mapping
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:
         yield sample(name, labels, value)
+
+
+def histogram(
+    name: str, help_text: str, samples: Iterable[tuple[Mapping[str, str], Mapping[str, Any]]]
+) -> Iterator[str]:
+    """Yield one histogram. Each sample has cumulative ``buckets``, their ``count`` and a ``sum``."""
+    yield f"# HELP {name} {help_text}"
+    yield f"# TYPE {name} histogram"
+    for labels, counts in samples:
+        for bucket in counts["buckets"]:
+            yield sample(f"{name}_bucket", {**labels, "le": str(bucket["le"])}, bucket["count"])
+        yield sample(f"{name}_bucket", {**labels, "le": "+Inf"}, counts["count"])
+        yield sample(f"{name}_sum", labels, counts["sum"])
+        yield sample(f"{name}_count", labels, counts["count"])
 
 
 def sample(name: str, labels: Mapping[str, str], value: float) -> str:

@@ -2,14 +2,20 @@
 
 In:   pages by method and path, such as "GET /ready", which also answers HEAD; "*" for any method.
 Out:  responses, from ``start`` until ``stop``.
+
+What a client sends is not logged, however malformed it is: it may hold a token, and there may be much of it.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from varnish_gateway import errors
 from varnish_gateway.runtime.environment import Address
+
+log = logging.getLogger(__name__)
 
 Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -25,7 +31,7 @@ class WebServer:
             app.router.add_route(method, path, page)
             if method == "GET":
                 app.router.add_route("HEAD", path, page)
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, logger=log)
         self.port = 0
 
     async def start(self, address: Address) -> None:
@@ -40,6 +46,14 @@ class WebServer:
 
     async def stop(self) -> None:
         await self._runner.cleanup()
+
+
+def _is_no_malformed_request(record: logging.LogRecord) -> bool:
+    """Whether aiohttp reports something else than a request that it can't parse, which it would quote."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
+log.addFilter(_is_no_malformed_request)
 
 
 async def alive(_: web.Request) -> web.Response:

@@ -4,7 +4,7 @@ In:   paths of manifests, watched.
 Out:  a data plane for every Gateway in them; the log reports errors and what serves.
 
 files → objects → translation → one Plane for each Gateway. Each step processes only what
-changed. An invalid file changes nothing but the log.
+changed. An invalid file changes nothing but the log. A thread compiles regular expressions.
 """
 
 import asyncio
@@ -15,17 +15,20 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from varnish_gateway.api import EndpointSlice, Key, Object
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import Delta, GatewayStatus, ListenerSetStatus, Status
+from varnish_gateway.runtime.match_compiler import MatchCompiler
 from varnish_gateway.standalone.files.reader import Files
 from varnish_gateway.standalone.files.tree import check_roots
 from varnish_gateway.standalone.files.watcher import Watcher
 from varnish_gateway.standalone.plane import Plane
+from varnish_gateway.standalone.programmed import PlaneReport, with_report
 from varnish_gateway.standalone.schema import Catalogue
 from varnish_gateway.standalone.translation import file_translator
 from varnish_gateway.standalone.verdicts import describe, faults
-from varnish_gateway.translate import with_parent_programmed, with_programmed
 from varnish_gateway.translate.tls.served import served_after
 
 MANY = 20
@@ -39,22 +42,26 @@ log = logging.getLogger(__name__)
 class Engine:
     """Everything that serves a set of files."""
 
-    def __init__(self, paths: Sequence[str], work_dir: Path) -> None:
+    def __init__(self, paths: Sequence[str], work_dir: Path, tokens: Path | None = None) -> None:
+        """``tokens`` is a file that varnishd must not read."""
         check_roots(paths)
         self._paths = paths
         self._work_dir = work_dir
+        self._tokens = tokens
         self._files = Files(Catalogue())
-        self._translator = file_translator()
+        self._translator = file_translator(compiles=False)
+        self._compiler = MatchCompiler(self._on_compiled)
         self._slices: dict[Key, EndpointSlice] = {}
         self._served: Mapping[Key, Object | None] = {}  # what the next translation has to know about certificates
         self._statuses: dict[Key, GatewayStatus | ListenerSetStatus] = {}
-        self._programmed: dict[Key, tuple[bool, str]] = {}
+        self._programmed: dict[Key, PlaneReport] = {}
         self._logged: dict[Key, str] = {}
         self._faults: dict[Key, str] = {}
         self._frozen: set[Key] = set()  # Gateways that keep serving though translation has dropped them
         self._closing: dict[Key, asyncio.Task[None]] = {}
         self._context = contextvars.copy_context()
         self._watcher: Watcher | None = None
+        self._first: Delta | None = None  # what is translated while the first files load
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.planes: dict[Key, Plane] = {}
         self.rejections = 0
@@ -64,8 +71,8 @@ class Engine:
     def problems(self) -> list[str]:
         """What the user has to correct, for all to be served as the files say."""
         files = self._files.objects
-        faults = (line for _, line in sorted(self._faults.items()))
-        return [*map(str, files.complaints), *faults, *map(str, files.findings)]
+        of_objects = (line for _, line in sorted(self._faults.items()))
+        return [*map(str, files.complaints), *of_objects, *map(str, files.findings)]
 
     @property
     def is_up_to_date(self) -> bool:
@@ -76,7 +83,7 @@ class Engine:
         """Apply changes of the files until cancelled."""
         with Watcher(self._paths) as watcher:
             self._watcher = watcher
-            self.update(watcher.files)
+            await self._load(watcher.files)
             if not self.planes:
                 log.warning("found no Gateway to serve; waiting for changes of %s", ", ".join(self._paths))
             while True:
@@ -107,25 +114,60 @@ class Engine:
 
     async def close(self) -> None:
         """Stop every data plane, all at the same time."""
+        self._compiler.close()
         closing = [*(plane.close() for plane in self.planes.values()), *self._closing.values()]
         results = await asyncio.gather(*closing, return_exceptions=True)
         for fault in results:
             if isinstance(fault, BaseException):
                 raise fault
 
+    async def _load(self, paths: Iterable[str]) -> None:
+        """Serve files for the first time, with all of their regular expressions compiled."""
+        self._first = Delta()
+        self.update(paths)
+        await self._compiler.settle(None)
+        self._apply({})
+        first, self._first = self._first, None
+        self._carry_out(first, {})
+
     def update(self, paths: Iterable[str], *, again: bool = False) -> None:
         """Read changed files, translate them and update the data planes."""
+        self._apply(self._read(paths, again=again))
+
+    def _read(self, paths: Iterable[str], *, again: bool = False) -> Mapping[Key, Object | None]:
         changes = self._files.update(paths, again=again)
         self.rejections += len({complaint.file for complaint in changes.complaints})
         for complaint in changes.complaints:
             log.error("%s", complaint)
         for complaint in changes.ignored:
             log.warning("%s", complaint)
-        if changes.objects:
-            delta = self._translator.update({**changes.objects, **self._served})
-            self._served = served_after(delta)
-            self._update_planes(delta, self._changed_slices(changes.objects))
-            self._log_statuses(delta.statuses)
+        return changes.objects
+
+    def _apply(self, objects: Mapping[Key, Object | None]) -> None:
+        """Translate changed objects, and those whose regular expressions were compiled; update the data planes."""
+        if not (changed := {**objects, **self._compiler.drain()}):
+            return
+        delta = self._translator.update({**changed, **self._served})
+        self._compiler.update(delta.uncompiled, delta.released)
+        self._served = served_after(delta)
+        slices = self._changed_slices(objects)
+        if self._first is None:
+            self._carry_out(delta, slices)
+        else:
+            self._first = _since_the_start(self._first, delta)
+
+    def _carry_out(self, delta: Delta, slices: Mapping[Key, EndpointSlice | None]) -> None:
+        self._update_planes(delta, slices)
+        self._log_statuses(delta.statuses)
+
+    def _on_compiled(self) -> None:
+        if self._first is not None:
+            return  # _load waits for the rest
+        try:
+            self._apply({})
+        except Exception as bug:  # noqa: BLE001 - serve() raises it
+            if not self._crash.done():
+                self._crash.set_exception(bug)
 
     def _changed_slices(self, objects: Mapping[Key, Object | None]) -> dict[Key, EndpointSlice | None]:
         changed: dict[Key, EndpointSlice | None] = {}
@@ -157,9 +199,18 @@ class Engine:
         if slices:
             for key in self.planes.keys() - delta.gateways.keys():
                 self.planes[key].update(None, slices)
+        if delta.gateways:
+            self._release_ports()
+
+    def _release_ports(self) -> None:
+        """Let each Gateway release ports that it has no listener on any more and that another one needs."""
+        needed = {port for plane in self.planes.values() for port in plane.ports}
+        for plane in self.planes.values():
+            plane.need(plane.former_ports & needed)
 
     def _start(self, key: Key) -> Plane:
-        plane = Plane(key, self._work_dir / directory_name(key), self._on_report, after=self._closing.get(key))
+        work_dir, after = self._work_dir / directory_name(key), self._closing.get(key)
+        plane = Plane(key, work_dir, self._on_report, after=after, tokens=self._tokens)
         plane.task.add_done_callback(self._on_done)
         return plane
 
@@ -188,15 +239,16 @@ class Engine:
 
     # -- statuses ------------------------------------------------------------------------
 
-    def _on_report(self, key: Key, served: bool, message: str) -> None:
+    def _on_report(self, key: Key, served: bool, message: str, closed: Mapping[str, str]) -> None:
         """Handle a data plane's report outside its own logging context."""
-        asyncio.get_running_loop().call_soon(self._set_programmed, key, served, message, context=self._context)
+        report = PlaneReport(served, message, closed)
+        asyncio.get_running_loop().call_soon(self._set_programmed, key, report, context=self._context)
 
-    def _set_programmed(self, key: Key, served: bool, message: str) -> None:
+    def _set_programmed(self, key: Key, report: PlaneReport) -> None:
         """Record whether a data plane serves its desired state, and log the statuses that this changes."""
         if key not in self.planes:
             return
-        self._programmed[key] = (served, message)
+        self._programmed[key] = report
         affected = (key, *self._translator.listener_sets.of(key))
         self._log_statuses({one: self._statuses[one] for one in affected if one in self._statuses})
 
@@ -230,10 +282,7 @@ class Engine:
         gateway = self._translator.listener_sets.gateway_of(key)
         if gateway not in self._programmed:
             return status
-        served, message = self._programmed[gateway]
-        if isinstance(status, ListenerSetStatus):
-            return with_parent_programmed(status, served=served, message=message)
-        return with_programmed(status, served=served, message=message)
+        return with_report(key, status, self._programmed[gateway], self.planes[gateway].listeners)
 
     @staticmethod
     def _log_accepted(accepted: Mapping[Key, str]) -> None:
@@ -251,6 +300,14 @@ def directory_name(key: Key) -> str:
     # The name of a namespace has no dot, so this is unambiguous.
     whole = f"{key.namespace}.{key.name}"
     return whole if len(whole) <= LONGEST_NAME else f"{whole[: LONGEST_NAME - 18]}..{content_hash(whole.encode())}"
+
+
+def _since_the_start(before: Delta, delta: Delta) -> Delta:
+    """Return both as one. A Gateway that was deleted by now has no data plane yet."""
+    there = {key: gateway for key, gateway in before.gateways.items() if gateway is not None}
+    merged = structs.replace(before, gateways=there).merge(delta)
+    assert merged is not None  # noqa: S101 - no Gateway is deleted before the later one
+    return merged
 
 
 async def _drain_and_close(plane: Plane, former: asyncio.Task[None] | None) -> None:

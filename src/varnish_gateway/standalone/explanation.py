@@ -2,7 +2,7 @@
 
 In:   a translation, and a request: method, URL, headers.
 Out:  a ``SocketExplanation`` for each socket that the URL may mean, or ``NotListening``: with the endpoints
-      that the files give each pool.
+      that the files give each pool, and what the cache does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +18,13 @@ from varnish_gateway.api import EndpointSlice, Key, Object
 from varnish_gateway.dataplane.ghost.files import Pools
 from varnish_gateway.dataplane.ghost.join import Join
 from varnish_gateway.ir import wire
+from varnish_gateway.standalone.cache_explanation import (
+    CacheExplanation,
+    CacheQuestion,
+    OriginResponse,
+    OverBudget,
+    explain_caching,
+)
 from varnish_gateway.standalone.translation import TranslatedGateway, Translation
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -29,6 +36,7 @@ class ConsideredRule(msgspec.Struct, kw_only=True, rename="camel"):
 
     hostname: str
     route: str
+    identity: str
     rule_index: int
     match_index: int
     match: wire.Match
@@ -54,22 +62,17 @@ class Winner(ConsideredRule, kw_only=True, rename="camel"):
     rewritten: str | None
 
 
-class OverBudget(msgspec.Struct, kw_only=True):
-    """The error for a request that regular expressions take too many steps for."""
-
-    status: int
-    reason: str
-
-
 class Explanation(msgspec.Struct, kw_only=True, rename="camel"):
     """The answer of the router; see _ghost.pyi."""
 
     host: str
+    authority: str
     target: str
     listener: wire.Listener | None
     winner: Winner | None
     preflight: bool
     over_budget: OverBudget | None
+    steps_left: int
     runners_up: list[RunnerUp]
 
 
@@ -88,6 +91,13 @@ class SocketExplanation:
     socket: ExplainedSocket
     explanation: Explanation
     pools: Pools
+    cache: CacheExplanation | None  # of a request that a backend may answer
+
+    @property
+    def over_budget(self) -> OverBudget | None:
+        """The error for a request that rules and their cache policy take too many steps for."""
+        asked = None if self.cache is None else self.cache.answer
+        return self.explanation.over_budget or (None if asked is None else asked.over_budget)
 
     @property
     def own_error(self) -> int | None:
@@ -117,9 +127,13 @@ class NotListening(errors.InvalidInput):
 
 
 def explain(
-    translation: Translation, method: str, url: str, headers: Sequence[tuple[str, str]]
+    translation: Translation,
+    method: str,
+    url: str,
+    headers: Sequence[tuple[str, str]],
+    response: OriginResponse | None = None,
 ) -> Iterator[SocketExplanation]:
-    """Yield what happens on each socket that the URL may mean."""
+    """Yield what happens on each socket that the URL may mean, and with the response of an origin."""
     for socket in _chosen(url, _sockets(translation)):
         gateway = translation.gateways[socket.gateway]
         router = _router(gateway)
@@ -128,7 +142,27 @@ def explain(
         except ValueError as error:
             raise errors.InvalidInput(f"the request is answered with 400: {error}") from None
         pools = _pools(gateway, translation.changes.objects)
-        yield SocketExplanation(socket, msgspec.json.decode(answer, type=Explanation), pools)
+        found = msgspec.json.decode(answer, type=Explanation)
+        question = _cache_question(found, method, headers)
+        cache = None if question is None else explain_caching(question, response, translation.changes.objects)
+        yield SocketExplanation(socket, found, pools, cache)
+
+
+def _cache_question(found: Explanation, method: str, headers: Sequence[tuple[str, str]]) -> CacheQuestion | None:
+    """Return what to ask about the cache; None where no backend answers the request."""
+    winner = found.winner
+    if winner is None or found.listener is None or found.preflight or not winner.backends:
+        return None
+    return CacheQuestion(
+        method=method,
+        headers=headers,
+        authority=found.authority,
+        path=found.target,
+        identity=winner.identity,
+        rule=winner.rule,
+        listener=found.listener,
+        steps=found.steps_left,
+    )
 
 
 def _pools(gateway: TranslatedGateway, objects: Mapping[Key, Object | None]) -> Pools:

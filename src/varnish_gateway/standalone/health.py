@@ -4,16 +4,20 @@
 /ready    200 while every Gateway serves, 503 otherwise; the answer names what each one serves, and the problems
           that keep the newest files from serving as a whole
 /metrics  Prometheus' text format: those of a gateway pod with the label ``gateway``, which is "" for the files
+/invalidate  POST: invalidates objects in the caches of all Gateways, for clients with a token
 """
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 from aiohttp import web
 
 from varnish_gateway.api import Key
+from varnish_gateway.dataplane.invalidation.page import InvalidatePage
+from varnish_gateway.dataplane.invalidation.token_file import TokenFile
 from varnish_gateway.dataplane.metrics import RELOAD_FAILURES, up_to_date
 from varnish_gateway.runtime.prometheus import family, labelled
 from varnish_gateway.runtime.webserver import WebServer, alive, json_page, text_page
@@ -38,7 +42,7 @@ class Serving(Protocol):
     rejections: int
 
 
-def health_server(serving: Serving) -> WebServer:
+def health_server(serving: Serving, tokens: Path | None = None) -> WebServer:
     async def ready(_: web.Request) -> web.Response:
         planes = serving.planes
         served = {_name(key): plane.served for key, plane in planes.items()}
@@ -57,7 +61,11 @@ def health_server(serving: Serving) -> WebServer:
         by_name = {"": list(_of_files(serving)), **dict(zip(map(_name, planes), pages, strict=True))}
         return text_page(labelled("gateway", by_name))
 
-    return WebServer({"GET /health": alive, "GET /ready": ready, "GET /metrics": metrics}, "--health-addr")
+    invalidate = InvalidatePage(
+        lambda: {_name(key): plane for key, plane in serving.planes.items()}, TokenFile(tokens, "--invalidation-tokens")
+    )
+    pages = {"GET /health": alive, "GET /ready": ready, "GET /metrics": metrics, "POST /invalidate": invalidate.answer}
+    return WebServer(pages, "--health-addr")
 
 
 def _name(key: Key) -> str:

@@ -18,10 +18,15 @@ from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.assemble import assemble
 from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.dataplane import DataPlane
+from varnish_gateway.dataplane.ghost.metrics import CachedRoutes
 from varnish_gateway.dataplane.metrics import EventCounters, page
+from varnish_gateway.dataplane.process.memory import memory
+from varnish_gateway.dataplane.process.sizing import default_store_of_a_machine
+from varnish_gateway.dataplane.process.workdir import STORE_DIRECTORY
 from varnish_gateway.dataplane.scrape import scrape
 from varnish_gateway.dataplane.settings import Settings
-from varnish_gateway.ir import GatewayDelta
+from varnish_gateway.ir import GatewayDelta, wire
+from varnish_gateway.ir.invalidation import Invalidation
 from varnish_gateway.runtime.backoff import Backoff
 from varnish_gateway.runtime.logs import GATEWAY
 from varnish_gateway.standalone.desired import DesiredPlane
@@ -41,24 +46,41 @@ _STOPPED = ServingState(
     problems=(),
 )
 
-Report = Callable[[Key, bool, str], None]
-"""Called with the Gateway, whether its desired state serves, and the reason if not."""
+Report = Callable[[Key, bool, str, Mapping[str, str]], None]
+"""Called with the Gateway, whether its desired state serves, the reason if not, and the sockets that are closed.
+
+A closed socket affects its own listeners only.
+"""
 
 
 class Plane:
     """Runs from its creation until it is closed."""
 
-    def __init__(self, key: Key, work_dir: Path, report: Report, *, after: asyncio.Task[None] | None = None) -> None:
-        """``after`` has to end before this plane starts: a plane of the same Gateway that still drains."""
+    def __init__(
+        self,
+        key: Key,
+        work_dir: Path,
+        report: Report,
+        *,
+        after: asyncio.Task[None] | None = None,
+        tokens: Path | None = None,
+    ) -> None:
+        """``after`` has to end before this plane starts: a plane of the same Gateway that still drains.
+
+        ``tokens`` is a file that varnishd must not read.
+        """
         self.key = key
         self._work_dir = work_dir
         self._report = report
-        self._desired = DesiredPlane()
+        self._tokens = tokens
+        self._memory = memory()
+        self._desired = DesiredPlane((work_dir / STORE_DIRECTORY).absolute(), self._memory)
         self._wake = asyncio.Event()
         self._data_plane: DataPlane | None = None
         self._stopping: DataPlane | None = None
         self._is_closing = False
         self._counters = EventCounters()  # those of a former data plane stay
+        self._routes = CachedRoutes(self._desired.cached_routes)
         self._backoff = Backoff(FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS)
         self.task = asyncio.create_task(self._run(after))
 
@@ -72,11 +94,48 @@ class Plane:
         """What serves at this moment; None while no varnishd runs."""
         return self._data_plane.served if self._data_plane is not None else None
 
+    @property
+    def listeners(self) -> tuple[wire.Listener, ...]:
+        return self._desired.state.placed
+
+    @property
+    def ports(self) -> frozenset[int]:
+        """The ports of its listeners."""
+        return self._desired.ports
+
+    @property
+    def former_ports(self) -> frozenset[int]:
+        """Ports that its listeners had."""
+        return self._desired.former_ports
+
+    def need(self, ports: frozenset[int]) -> None:
+        """Release former ports: other Gateways need them."""
+        if self._desired.need(ports):
+            self._wake.set()
+
     async def metrics(self) -> list[str]:
         """Return lines for /metrics."""
         if self._data_plane is None:
             return page(self._counters, _STOPPED, None).splitlines()
-        return await scrape(self._data_plane, self._counters, self._data_plane.served)
+        self._routes.limit = self._desired.cached_routes
+        return await scrape(self._data_plane, self._counters, self._routes, self._data_plane.served)
+
+    @property
+    def may_hold_objects(self) -> bool:
+        """Whether its varnishd may have stored anything."""
+        return self._data_plane is not None and self._data_plane.may_hold_objects
+
+    @property
+    def routes(self) -> frozenset[str]:
+        """The routes that serve, "namespace/name"."""
+        return frozenset() if self._data_plane is None else self._data_plane.routes
+
+    async def invalidate(self, invalidation: Invalidation, client: str) -> tuple[int, ...]:
+        """Invalidate for a client; return how many objects each target hit. Raise BadDocument or OSError."""
+        self._name_log()
+        if self._data_plane is None:
+            raise ConnectionError("varnishd does not run")
+        return await self._data_plane.invalidate(invalidation, client)
 
     def update(
         self, delta: GatewayDelta | None, slices: Mapping[Key, EndpointSlice | None], *, is_whole: bool = False
@@ -116,7 +175,7 @@ class Plane:
             if not self._desired.has_listeners:
                 await self._stop()
             elif self._desired.vcl is None:
-                self._report(self.key, False, "the user VCL is not available")
+                self._report(self.key, False, "the user VCL is not available", {})
             else:
                 await self._try_to_apply()
 
@@ -125,7 +184,7 @@ class Plane:
             await self._apply()
             self._backoff.reset()
         except (errors.GatewayError, OSError) as error:
-            self._report(self.key, False, f"{error}; it is tried again")
+            self._report(self.key, False, f"{error}; it is tried again", {})
             await self._stop()
             delay = self._backoff.next()
             self._counters(events.Fault(reason=str(error), retry_seconds=delay))
@@ -137,14 +196,16 @@ class Plane:
         if self._data_plane is None:
             self._data_plane = await self._start()
         outcome = await self._data_plane.apply(self._desired.change(whole=is_new))
-        self._report(self.key, outcome.serves, "; ".join(map(str, outcome.problems)))
+        self._report(self.key, outcome.serves, "; ".join(map(str, outcome.problems)), outcome.closed)
 
     async def _start(self) -> DataPlane:
         settings = Settings(
             work_dir=self._work_dir,
             sockets=self._desired.sockets,
+            storage=(default_store_of_a_machine(self._memory),),
             extra_args=self._desired.extra_args,
             drain_seconds=DRAIN_SECONDS,
+            invalidation_tokens=self._tokens,
             gateway_name=self.key.name,
             namespace=self.key.namespace,
         )
@@ -160,9 +221,11 @@ class Plane:
 
     def _on_event(self, event: events.Event) -> None:
         """Report a recovery that no change caused, too."""
-        if isinstance(event, events.Ready) and self._data_plane is not None and not self._is_closing:
+        is_about_serving = isinstance(event, events.Ready | events.PortsChanged)
+        if is_about_serving and self._data_plane is not None and not self._is_closing:
             served = self._data_plane.served
-            self._report(self.key, served.ready and not served.problems, served.reason or "; ".join(served.problems))
+            message = served.reason or "; ".join(served.problems)
+            self._report(self.key, served.ready and not served.problems, message, served.closed)
 
     async def _stop(self) -> None:
         self._stopping, self._data_plane = self._data_plane or self._stopping, None

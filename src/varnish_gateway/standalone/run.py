@@ -1,6 +1,6 @@
 """``vgw run``: serve files until SIGTERM or SIGINT; SIGHUP reads them again.
 
-In:   paths of files, a working directory, and optionally an address for /health and /ready.
+In:   paths of files, a working directory, and optionally an address for /health and /ready, and tokens for /invalidate.
 Out:  the exit status: 0 after a signal. A bug of ours is raised.
 """
 
@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from varnish_gateway import errors
 from varnish_gateway.runtime.environment import Address
 from varnish_gateway.runtime.signals import on_hangup, on_stop
 from varnish_gateway.standalone.engine import Engine
@@ -19,20 +20,22 @@ from varnish_gateway.standalone.plane import DRAIN_SECONDS
 log = logging.getLogger(__name__)
 
 
-async def run_files(paths: list[str], work_dir: Path, health_addr: Address | None) -> int:
+async def run_files(paths: list[str], work_dir: Path, health_addr: Address | None, tokens: Path | None = None) -> int:
     """Serve, then drain."""
-    engine = Engine(paths, work_dir)
-    async with _health(engine, health_addr):
+    if tokens is not None and health_addr is None:
+        raise errors.BadSettings("--invalidation-tokens: without --health-addr there is no /invalidate; add it")
+    engine = Engine(paths, work_dir, tokens)
+    async with _health(engine, health_addr, tokens):
         return await _until_signal(engine)
 
 
 @contextlib.asynccontextmanager
-async def _health(engine: Engine, address: Address | None) -> AsyncIterator[None]:
+async def _health(engine: Engine, address: Address | None, tokens: Path | None) -> AsyncIterator[None]:
     """Answer health checks while the body runs, if an address is given."""
     if address is None:
         yield
         return
-    server = health_server(engine)
+    server = health_server(engine, tokens)
     try:
         await server.start(address)
         yield

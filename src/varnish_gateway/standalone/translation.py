@@ -42,9 +42,15 @@ class Translation:
     statuses: dict[Key, Status]
 
 
-def file_translator() -> Translator:
+def file_translator(*, compiles: bool = True) -> Translator:
     """Return a translator for files: it serves every Gateway, on one machine, and reserves no port."""
-    return Translator(assume_class=True, allow_external_name=True, one_machine=True, reserved_ports=frozenset())
+    return Translator(
+        assume_class=True,
+        allow_external_name=True,
+        one_machine=True,
+        reserved_ports=frozenset(),
+        compiles=compiles,
+    )
 
 
 def translate_files(paths: Sequence[str]) -> Translation:
@@ -67,6 +73,6 @@ def _translated(delta: GatewayDelta) -> TranslatedGateway:
         routes=tuple(route for _, route in sorted(state.routes.items())),
         shards=tuple(shards.all().values()),
         listen=varnish_listen(state.placed),
-        vcl=main_vcl(state.user_vcl or None) if state.user_vcl_unavailable is None else None,
+        vcl=main_vcl(state.user_vcl or None, caching=True) if state.user_vcl_unavailable is None else None,
         tls=state.tls.ports,
     )

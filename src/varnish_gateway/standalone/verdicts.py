@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 from varnish_gateway.api import Key
 from varnish_gateway.ir import Condition, GatewayStatus, ListenerSetStatus, PolicyStatus, RouteStatus, Status
+from varnish_gateway.ir.status import NEGATIVE
 
-_BAD_WHEN_TRUE = frozenset({"Conflicted", "PartiallyInvalid", "UnsupportedFields"})
+_BAD_WHEN_TRUE = NEGATIVE - {"InsecureFrontendValidationMode"}
+"""The user has chosen that mode in the same file: it doesn't make ``vgw translate`` fail."""
 
 
 class UnmetCondition(NamedTuple):

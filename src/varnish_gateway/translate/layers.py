@@ -4,15 +4,7 @@ A layer is registered by adding it to ``LAYERS`` in translator.py; nothing else 
 ``Translator.update`` runs the layers in that order, each only for the objects whose dependencies
 changed. So a layer can look up the values of those before it: ``view.get(TABLE, key)``.
 
-To add a policy kind, write ``translate/policy/<kind>.py`` with two layers, like Gateways have:
-
-1. *validated*: the policy by itself. ``claims`` names its targets, each as a place with the
-   policy's precedence (see precedence.py), so that the oldest policy of a target wins.
-2. *resolved*: reads ``view.winner(place)`` of its targets and has the ``status``: accepted, in
-   conflict with the winner, or without a target. It depends on its targets by ``view.find``.
-
-A route, Gateway or backend that a policy affects reads the winner of its own place in its own
-layer, which therefore comes after the first of the two.
+CONTRIBUTING.md has a recipe for a policy kind; policy/cache_policy.py is the model.
 """
 
 from __future__ import annotations
@@ -29,6 +21,7 @@ if TYPE_CHECKING:
     from varnish_gateway.api import Key
     from varnish_gateway.translate.incremental.claims import Claim
     from varnish_gateway.translate.incremental.dependency import Derived, Table
+    from varnish_gateway.translate.incremental.quotas import Charge
     from varnish_gateway.translate.incremental.tallies import Counted
     from varnish_gateway.translate.incremental.view import View
     from varnish_gateway.translate.options import Options
@@ -41,8 +34,8 @@ class Layer(Struct, Generic[T], frozen=True, kw_only=True):
 
     ``table`` is the name under which other layers look its values up. The rest is optional:
     ``status`` returns the status to write, ``claims`` the places that the object competes for,
-    ``counted`` the labels of other objects that it counts for, and ``publish`` adds the difference
-    of two values to the delta.
+    ``counted`` the labels of other objects that it counts for, ``charges`` what it takes from pools that
+    it shares with others, and ``publish`` adds the difference of two values to the delta.
     """
 
     table: Table[T]
@@ -51,4 +44,5 @@ class Layer(Struct, Generic[T], frozen=True, kw_only=True):
     status: Callable[[T], ir.Status | None] | None = None
     claims: Callable[[Key, T], Mapping[Derived, Claim]] | None = None
     counted: Callable[[T], AbstractSet[Counted]] | None = None
+    charges: Callable[[Key, T], Mapping[Key, Charge]] | None = None
     publish: Callable[[ir.Delta, Key, T | None, T | None], None] | None = None

@@ -6,6 +6,7 @@ from varnish_gateway.decoding import decode
 from varnish_gateway.translate.gateway.listener_set_index import ListenerSetIndex
 from varnish_gateway.translate.incremental.store import ObjectStore
 from varnish_gateway.translate.incremental.view import View
+from varnish_gateway.translate.options import Options
 from varnish_gateway.translate.translator import new_store
 
 GATEWAY_API = "gateway.networking.k8s.io"
@@ -74,6 +75,23 @@ def backend_tls(
     return obj("BackendTLSPolicy", name, namespace, metadata=metadata or {}, spec=spec)
 
 
+def cache_policy(
+    name: str = "cache",
+    namespace: str = "default",
+    *,
+    kind: str = "HTTPRoute",
+    target: str = "web",
+    section: str = "",
+    metadata: dict | None = None,
+    **spec,
+) -> api.VarnishCachePolicy:
+    """Return a policy; without fields it has a lifetime of a minute."""
+    ref = {"group": GATEWAY_API, "kind": kind, "name": target} | ({"sectionName": section} if section else {})
+    ttl = {} if {"forcedTTL", "defaultTTL", "presets"} & spec.keys() else {"defaultTTL": "1m"}
+    fields = {"targetRef": ref} | ttl | spec
+    return obj("VarnishCachePolicy", name, namespace, group=VARNISH_API, metadata=metadata or {}, spec=fields)
+
+
 def certificate(name: str = "cert", namespace: str = "default", *, host: str = "www.example.com") -> api.Secret:
     """Return a Secret with a certificate for a host."""
     return decode(certificates.authority("root").issue(host).secret(namespace, name))
@@ -101,7 +119,7 @@ def keyed(*objects: api.Object) -> dict[api.Key, api.Object]:
 
 
 def store_of(*objects: api.Object) -> ObjectStore:
-    store = new_store(ListenerSetIndex())
+    store = new_store(ListenerSetIndex(), Options())
     for key, each in keyed(*objects).items():
         store.put(key, each)
     return store

@@ -7,13 +7,14 @@ other often.
 from hypothesis import strategies as st
 
 from support import certificates
-from support.builders.objects import GATEWAY_API, backend_tls, obj
+from support.builders.objects import GATEWAY_API, VARNISH_API, backend_tls, obj
 from varnish_gateway import api
 
 NAMESPACES = ("default", "team")
 HOSTNAMES = ("a.example.com", "b.example.com", "*.example.com", "*.com", "example.org")
 CONCRETE = ("a.example.com", "b.example.com", "c.example.com", "d.com", "example.org", "example.net")
 """Hosts that tell every two of HOSTNAMES apart."""
+INVALID_REGEX = "("
 
 Changes = dict[api.Key, api.Object | None]
 
@@ -175,10 +176,15 @@ backend_refs = st.builds(
     st.integers(0, 2),
 )
 rules = st.builds(
-    lambda refs, path, extra: {"matches": [{"path": path}], "backendRefs": refs} | extra,
+    lambda refs, path, *extra: {"matches": [{"path": path}], "backendRefs": refs} | extra[0] | extra[1],
     st.lists(backend_refs, min_size=1, max_size=3) | st.just([]),
-    mostly({"value": "/"}, {"type": "Exact", "value": "/x"}, {"type": "RegularExpression", "value": "("}),
+    mostly(
+        {"value": "/"},
+        {"type": "Exact", "value": "/x"},
+        *({"type": "RegularExpression", "value": value} for value in (INVALID_REGEX, "/a+", "/b+")),
+    ),
     mostly({}, {"sessionPersistence": {}}),
+    mostly({}, {"name": "named"}, {"name": "other"}),
 )
 routes = st.builds(
     lambda name, namespace, parents, hostnames, ruleset, created: obj(
@@ -234,6 +240,54 @@ policies = st.builds(
     st.sampled_from(("web", "api")),
     st.sampled_from((None, "http", "absent")),
 )
+cache_targets = st.one_of(
+    st.builds(
+        lambda name, section: without_none(kind="HTTPRoute", name=name, sectionName=section),
+        st.sampled_from(("r1", "r2", "r3", "gone")),
+        st.sampled_from((None, "named", "absent")),
+    ),
+    st.builds(
+        lambda name, section: without_none(kind="Gateway", name=name, sectionName=section),
+        st.sampled_from(("gw", "second", "gone")),
+        st.sampled_from((None, "one", "two")),
+    ),
+    st.builds(
+        lambda name, section: without_none(kind="ListenerSet", name=name, sectionName=section),
+        st.sampled_from(("s1", "s2")),
+        st.sampled_from((None, "one", "two")),
+    ),
+    st.just({"kind": "Service", "name": "web"}),
+    st.just({"kind": "Gateway", "name": "gw", "namespace": "other"}),
+)
+cache_fields = st.sampled_from(
+    (
+        {"defaultTTL": "1m"},
+        {"forcedTTL": "1m", "grace": "10s"},
+        {"presets": ["static"]},
+        {"defaultTTL": "1m", "bypass": {"headers": [{"name": "x-debug", "valueRegex": "on+"}]}},
+        {"defaultTTL": "1m", "cacheKey": {"queryParameters": {"exclude": ["utm_*"]}}},
+        {"defaultTTL": "1m", "bypass": {"headers": [{"name": "x-debug", "valueRegex": INVALID_REGEX}]}},
+        {"defaultTTL": "1m", "forcedTTL": "1m"},
+        {"defaultTTL": "soon"},
+        {},
+    )
+)
+cache_policies = st.builds(
+    lambda name, namespace, target, fields, created, generation: obj(
+        "VarnishCachePolicy",
+        name,
+        namespace,
+        group=VARNISH_API,
+        metadata={"creationTimestamp": created, "generation": generation},
+        spec={"targetRef": target} | fields,
+    ),
+    st.sampled_from(("c1", "c2", "c3")),
+    namespaces,
+    cache_targets,
+    cache_fields,
+    ages,
+    st.integers(1, 2),
+)
 labelled = st.builds(
     lambda name, labels: obj("Namespace", name, group="", metadata={"labels": labels}),
     namespaces,
@@ -243,6 +297,7 @@ labelled = st.builds(
 objects = st.one_of(
     *(classes, parameters, config_maps, gateways, gateways, listener_sets, listener_sets),
     *(routes, routes, routes, services, grants, policies, labelled, secrets, secrets, authorities),
+    *(cache_policies, cache_policies, cache_policies),
 )
 
 
@@ -304,5 +359,75 @@ options = st.fixed_dictionaries(
         "assume_class": mostly(True, False),
         "one_machine": st.booleans(),
         "allow_external_name": st.booleans(),
+        "namespace_regexes": st.sampled_from((16 << 20, 3_000)),  # all, or only one of their patterns
+        "policies_limit": mostly(None, 200),  # all, or only two usual ones
+    }
+)
+
+REGEXES = ("/a+", "/b[0-9]+", "/c.*d")
+budget_routes = st.builds(
+    lambda name, namespace, pattern, weights, created: obj(
+        "HTTPRoute",
+        name,
+        namespace,
+        metadata={"creationTimestamp": created},
+        spec={
+            "parentRefs": [{"name": "gw", "namespace": "default"}],
+            "rules": [
+                {
+                    "matches": [{"path": {"type": "RegularExpression", "value": pattern} if pattern else {}}],
+                    "backendRefs": [{"name": "web", "port": 80}, {"name": "api", "port": 80}][:weights],
+                }
+            ],
+        },
+    ),
+    st.sampled_from(("r1", "r2", "r3")),
+    namespaces,
+    st.sampled_from((None, *REGEXES)),
+    st.sampled_from((1, 1, 2)),
+    ages,
+)
+budget_policies = st.builds(
+    lambda name, target, patterns, created: obj(
+        "VarnishCachePolicy",
+        name,
+        target[0],
+        group=VARNISH_API,
+        metadata={"creationTimestamp": created},
+        spec={"targetRef": target[1], "defaultTTL": "1m"} | patterns,
+    ),
+    st.sampled_from(("c1", "c2", "c3")),
+    st.sampled_from(
+        (
+            ("default", {"kind": "Gateway", "name": "gw"}),
+            ("default", {"kind": "Gateway", "name": "gw", "sectionName": "one"}),
+            ("default", {"kind": "HTTPRoute", "name": "r1"}),
+            ("team", {"kind": "ListenerSet", "name": "s1"}),
+            ("team", {"kind": "ListenerSet", "name": "s2"}),
+            ("team", {"kind": "HTTPRoute", "name": "r2"}),
+        )
+    ),
+    st.sampled_from(
+        (
+            {},
+            {"cacheKey": {"headers": ["x" * 200]}},
+            {"cacheKey": {"queryParameters": {"exclude": ["utm_*"]}}},
+            {"bypass": {"headers": [{"name": "x", "valueRegex": "on+"}]}},
+        )
+    ),
+    ages,
+)
+budget_batches = st.lists(
+    st.tuples(st.one_of(budget_routes, budget_policies, budget_policies), mostly(True, True, False)),
+    min_size=1,
+    max_size=4,
+).map(keyed)
+"""Routes and policies of one Gateway that compete for its budgets."""
+budget_options = st.fixed_dictionaries(
+    {
+        "assume_class": st.just(True),
+        "namespace_regexes": st.sampled_from((1_500, 3_000, 6_000)),
+        "gateway_regexes": st.sampled_from((4_000, 64 << 20)),
+        "policies_limit": st.sampled_from((None, 300, 1_000)),
     }
 )

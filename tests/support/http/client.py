@@ -15,7 +15,7 @@ import json
 import socket
 import ssl
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import h2.config
@@ -32,6 +32,8 @@ class Answer(Struct):
     status: int = 0
     headers: list[tuple[str, str]] = []
     body: bytes = b""
+    complete: bool = True
+    """Over HTTP/2: whether the response came to its end."""
 
     def values(self, name: str) -> list[str]:
         return [value for header, value in self.headers if header == name.lower()]
@@ -154,10 +156,13 @@ def proxied(server_name: str | None, *, client: str = "192.0.2.7", port: int = 4
     return b"\r\n\r\n\0\r\nQUIT\n" + head + addresses + authority
 
 
-async def over_http2(port: Port, requests: Sequence[Request], *, preface: bytes = b"") -> list[Answer]:
+async def over_http2(
+    port: Port, requests: Sequence[Request], *, preface: bytes = b"", on_head: Callable[[], None] = lambda: None
+) -> list[Answer]:
     """Send requests at once over one connection, with prior knowledge, and return their answers in order.
 
-    ``preface`` goes before everything, such as a header of the PROXY protocol.
+    ``preface`` goes before everything, such as a header of the PROXY protocol. ``on_head`` is called when the
+    head of an answer has come.
     """
     config = h2.config.H2Configuration(header_encoding="latin-1", validate_outbound_headers=False)
     connection = h2.connection.H2Connection(config)
@@ -169,7 +174,7 @@ async def over_http2(port: Port, requests: Sequence[Request], *, preface: bytes 
             connection.initiate_connection()
             for stream, request in zip(answers, requests, strict=True):
                 _send(connection, stream, request)
-            await _receive(connection, answers, reader, writer)
+            await _receive(connection, answers, (reader, writer), on_head)
         finally:
             writer.close()
             with contextlib.suppress(ConnectionError):
@@ -195,26 +200,31 @@ def _send(connection: h2.connection.H2Connection, stream: int, request: Request)
 async def _receive(
     connection: h2.connection.H2Connection,
     answers: Mapping[int, Answer],
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    on_head: Callable[[], None],
 ) -> None:
     """Fill answers in until every stream has ended, or the connection has."""
+    reader, writer = streams
     left = set(answers)
     while left:
         writer.write(connection.data_to_send())
         received = await reader.read(65536)
         if not received:
-            return
+            break
         for event in connection.receive_data(received):
             if isinstance(event, h2.events.ResponseReceived):
                 answer = answers[event.stream_id]
                 answer.headers = [(name, value) for name, value in event.headers if not name.startswith(":")]
                 answer.status = int(dict(event.headers)[":status"])
+                on_head()
             elif isinstance(event, h2.events.DataReceived):
                 answers[event.stream_id].body += event.data
                 connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             elif isinstance(event, h2.events.StreamEnded | h2.events.StreamReset):
+                answers[event.stream_id].complete = isinstance(event, h2.events.StreamEnded)
                 left.discard(event.stream_id)
+    for stream in left:
+        answers[stream].complete = False
 
 
 class Connection:
@@ -224,11 +234,12 @@ class Connection:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, host: str) -> Answer:
+    async def ask(self, host: str, target: str = "/", lines: str = "") -> Answer:
+        """Send a GET; ``lines`` are further lines of its head."""
         if self._streams is None:
             self._streams = await connect(self._port)
         reader, writer = self._streams
-        writer.write(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n".encode())
         answer = _parse_head(await reader.readuntil(b"\r\n\r\n"))
         answer.body = await reader.readexactly(int(answer.values("content-length")[0]))
         if answer.header("connection") == "close":
@@ -242,12 +253,20 @@ class Connection:
                 await self._streams[1].wait_closed()
             self._streams = None
 
+    def abandon(self) -> None:
+        """Close without waiting for the other side."""
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+            self._streams = None
+
 
 class Client:
     """One keep-alive connection, for tests without an event loop."""
 
-    def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    def __init__(self, port: int, *, address: str | None = None) -> None:
+        """``address`` is the client's own."""
+        source = None if address is None else (address, 0)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20, source_address=source)
 
     def __enter__(self) -> Self:
         return self

@@ -34,6 +34,32 @@ def late(seconds: float, then: Step) -> Step:
     return step
 
 
+def once(event: threading.Event, then: Step) -> Step:
+    """Go on when the event is set."""
+
+    def step(connection: socket.socket, stop: threading.Event) -> bool:
+        while not event.wait(0.01):
+            if stop.is_set():
+                return False
+        return then(connection, stop)
+
+    return step
+
+
+def together(count: int, then: Step) -> Step:
+    """Go on when so many requests are here."""
+    barrier = threading.Barrier(count)
+
+    def step(connection: socket.socket, stop: threading.Event) -> bool:
+        try:
+            barrier.wait(10)
+        except threading.BrokenBarrierError:
+            return False
+        return then(connection, stop)
+
+    return step
+
+
 def trickle(pieces: Sequence[bytes], every: float) -> Step:
     """Send pieces with pauses between them."""
 

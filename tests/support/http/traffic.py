@@ -7,6 +7,7 @@ Out:  TrafficReport: how often each answer came (status and the pod that gave it
 import asyncio
 import contextlib
 import json
+import ssl
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -26,6 +27,9 @@ class TrafficReport:
     pods: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[float, str]] = field(default_factory=list)
     """Requests without an answer: when they began, and why."""
+    may_resend: bool = False
+    """Whether a request that meets the end of a connection that was used before is sent again (RFC 9112, 9.3.1)."""
+    resent: int = 0
 
     @property
     def answered(self) -> int:
@@ -47,6 +51,11 @@ class Target:
     host: str
     port: int = 80
     path: str = "/"
+    tls: ssl.SSLContext | None = None
+
+    async def connect(self) -> Streams:
+        name = self.host if self.tls else None
+        return await asyncio.open_connection(self.address, self.port, ssl=self.tls, server_hostname=name)
 
 
 async def ask(target: Target, streams: Streams) -> tuple[int, bytes, bool]:
@@ -73,27 +82,32 @@ async def _body(head: str, reader: asyncio.StreamReader) -> bytes:
 class Sender:
     """Sends one request after the other, over connections that are kept or over new ones."""
 
-    def __init__(self, target: Target, seen: TrafficReport, *, fresh: bool) -> None:
-        self._target, self._seen, self._fresh = target, seen, fresh
+    def __init__(self, target: Target, seen: TrafficReport, *, fresh: bool, gap: float = 0.0) -> None:
+        self._target, self._seen, self._fresh, self._gap = target, seen, fresh, gap
         self._streams: Streams | None = None
 
     async def send_forever(self) -> None:
         try:
             while True:
                 await self._send()
+                if self._gap:
+                    await asyncio.sleep(self._gap)
         finally:
             await self._close()
 
     async def _send(self) -> None:
-        began = time.monotonic()
+        began, is_reused = time.monotonic(), self._streams is not None
         try:
             async with asyncio.timeout(SECONDS):
                 if self._streams is None:
-                    self._streams = await asyncio.open_connection(self._target.address, self._target.port)
+                    self._streams = await self._target.connect()
                 status, body, stays = await ask(self._target, self._streams)
         except (OSError, EOFError, TimeoutError) as error:
-            self._seen.failures.append((began, f"{type(error).__name__}: {error}"))
             await self._close()
+            if self._seen.may_resend and is_reused and _is_unanswered(error):
+                self._seen.resent += 1
+                return
+            self._seen.failures.append((began, f"{type(error).__name__}: {error}"))
             await asyncio.sleep(0.01)  # not a wait for anything: a gap is not to be hammered
             return
         self._seen.take(status, body)
@@ -108,11 +122,23 @@ class Sender:
             self._streams = None
 
 
+def _is_unanswered(error: Exception) -> bool:
+    """Whether a connection ended before the first byte of an answer."""
+    return isinstance(error, ConnectionError) or (isinstance(error, asyncio.IncompleteReadError) and not error.partial)
+
+
 @contextlib.asynccontextmanager
-async def traffic(target: Target, *, senders: int = 4, fresh: bool = False) -> AsyncIterator[TrafficReport]:
-    """Keep this many requests on their way."""
-    seen = TrafficReport()
-    tasks = [asyncio.create_task(Sender(target, seen, fresh=fresh).send_forever()) for _ in range(senders)]
+async def traffic(
+    target: Target, *, senders: int = 4, fresh: bool = False, gap: float = 0.0, may_resend: bool = False
+) -> AsyncIterator[TrafficReport]:
+    """Keep this many requests on their way; with a gap, each sender pauses so long between two of them.
+
+    New connections for minutes need a gap: each occupies a port of the client for a minute after its end.
+    ``may_resend`` is the first value of the report's, which can change at any time.
+    """
+    seen = TrafficReport(may_resend=may_resend)
+    made = [Sender(target, seen, fresh=fresh, gap=gap) for _ in range(senders)]
+    tasks = [asyncio.create_task(sender.send_forever()) for sender in made]
     try:
         yield seen
     finally:
@@ -127,7 +153,7 @@ async def probe(target: Target, expected: int = 200) -> tuple[Counter[int], floa
     """Ask every few milliseconds until the expected status comes; return all statuses, and how long it took."""
     statuses: Counter[int] = Counter()
     began = time.monotonic()
-    streams = await asyncio.open_connection(target.address, target.port)
+    streams = await target.connect()
     try:
         async with asyncio.timeout(60):
             while not statuses[expected]:
@@ -135,7 +161,7 @@ async def probe(target: Target, expected: int = 200) -> tuple[Counter[int], floa
                 statuses[status] += 1
                 if not stays:
                     streams[1].close()
-                    streams = await asyncio.open_connection(target.address, target.port)
+                    streams = await target.connect()
                 if status != expected:
                     await asyncio.sleep(PROBE_GAP)  # what is asked for needs the processor too
     finally:

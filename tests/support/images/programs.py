@@ -67,7 +67,14 @@ def _environment(root: Path) -> Mapping[str, str]:
         "VGW_VMOD": str(vmod),
         "GHOST_VMOD": str(vmod),
         "GHOST_VMOD_PANIC": str(BUILT / "libvmod_ghost_panic.so"),
+        "VARNISHD_READABLE": ":".join(map(str, _own(root))),
     }
+
+
+def _own(root: Path) -> list[Path]:
+    """Return what varnishd may read of the image inside its fence: what it doesn't share with the machine."""
+    shared = {Path(path).parts[1] for path in SHARED}
+    return [entry for entry in root.iterdir() if entry.name not in shared]
 
 
 if __name__ == "__main__":

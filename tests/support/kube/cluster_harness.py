@@ -3,20 +3,24 @@
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from cluster import install
 from cluster.api import Api, Document
 from cluster.errors import Refused
-from support.kube.documents import gateway, namespace
+from support.kube.documents import gateway, namespace, parameters
 from support.kube.echo import echo
 from support.waiting import until
 
+PARAMETERS = "/apis/gateway.varnish-software.com/v1alpha1/gatewayclassparameters"
+CLASS = f"/apis/gateway.networking.k8s.io/v1/gatewayclasses/{install.CLASS}"
 COLLECTIONS = {
+    "ConfigMap": ("/api/v1", "configmaps"),
     "Deployment": ("/apis/apps/v1", "deployments"),
     "Gateway": ("/apis/gateway.networking.k8s.io/v1", "gateways"),
     "HTTPRoute": ("/apis/gateway.networking.k8s.io/v1", "httproutes"),
     "Pod": ("/api/v1", "pods"),
+    "Secret": ("/api/v1", "secrets"),
     "Service": ("/api/v1", "services"),
 }
 TIMEOUT = 120.0
@@ -76,12 +80,26 @@ class ClusterHarness:
     def rolled_out(self, name: str) -> None:
         self.wait_for(lambda: is_rolled_out(self.get("Deployment", name)), f"Deployment {name} is rolled out")
 
-    def gateway(self, name: str = "gateway") -> str:
+    def gateway(self, name: str = "gateway", **spec: Any) -> str:
         """Create a Gateway, wait until it is programmed, and return its address."""
-        self.put(gateway(self.namespace, name, install.CLASS))
+        self.put(gateway(self.namespace, name, install.CLASS, **spec))
         found = self.wait_for(lambda: address(self.get("Gateway", name)), f"Gateway {name} is programmed")
         self.wait_for(lambda: is_reachable(found), f"kube-proxy knows {found}")
         return found
+
+
+@contextlib.contextmanager
+def class_parameters(api: Api, name: str, **spec: Any) -> Iterator[None]:
+    """Give the class of all Gateways these parameters, until the end."""
+    document = parameters(name, **spec)
+    api.apply(f"{PARAMETERS}/{name}", document)
+    group = document["apiVersion"].partition("/")[0]
+    api.merge(CLASS, {"spec": {"parametersRef": {"group": group, "kind": document["kind"], "name": name}}})
+    try:
+        yield
+    finally:
+        api.merge(CLASS, {"spec": {"parametersRef": None}})
+        api.delete(f"{PARAMETERS}/{name}")
 
 
 def is_rolled_out(deployment: Document | None) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cluster.apiserver.server import Cluster
+from varnish_gateway.kinds import KINDS
 
 GATEWAY_API = "gateway.networking.k8s.io/v1"
 OURS = "varnish-software.com/gateway"
@@ -18,9 +19,7 @@ def path_of(document: Document) -> str:
     """Return where the API server has an object of the kinds that tests make."""
     version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
     start = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    plural = {"GatewayClass": "gatewayclasses", "GatewayClassParameters": "gatewayclassparameters"}.get(
-        kind, f"{kind.lower()}s"
-    )
+    plural = KINDS[kind].plural if kind in KINDS else f"{kind.lower()}s"
     place = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
     return f"{start}{place}/{plural}/{metadata['name']}"
 
@@ -104,6 +103,29 @@ def backend_tls_policy(namespace: str, service_name: str) -> Document:
             "targetRefs": [{"group": "", "kind": "Service", "name": service_name}],
             "validation": {"hostname": "backend.example.com", "wellKnownCACertificates": "System"},
         },
+    }
+
+
+def cache_policy(namespace: str, kind: str, name: str, **spec: Any) -> Document:
+    """Cache what a Gateway or route serves."""
+    return {
+        "apiVersion": "gateway.varnish-software.com/v1alpha1",
+        "kind": "VarnishCachePolicy",
+        "metadata": {"name": f"{kind.lower()}-{name}", "namespace": namespace},
+        "spec": {
+            "targetRef": {"group": "gateway.networking.k8s.io", "kind": kind, "name": name},
+            **(spec or {"defaultTTL": "1m"}),
+        },
+    }
+
+
+def invalidation(namespace: str, name: str, **spec: Any) -> Document:
+    """Invalidate in the Gateway gw, unless the spec names another one."""
+    return {
+        "apiVersion": "gateway.varnish-software.com/v1alpha1",
+        "kind": "VarnishCacheInvalidation",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"gatewayRef": {"name": "gw"}, **spec},
     }
 
 

@@ -8,7 +8,7 @@ import msgspec
 from support import certificates
 from support.kube.documents import Document
 from support.kube.operator_harness import OperatorHarness
-from varnish_gateway.emit.names import secret
+from varnish_gateway.emit.names import TOKEN, secret
 from varnish_gateway.ir import wire
 
 ROOT = certificates.authority("root")
@@ -28,9 +28,9 @@ def certify(
 
 
 def gateway_secret(harness: OperatorHarness, name: str = "gw") -> dict[str, bytes]:
-    """Return what the Gateway's Secret holds."""
+    """Return what the Gateway's Secret holds of TLS."""
     found = harness.find("Secret", secret(name)) or {}
-    return {key: b64decode(text) for key, text in found.get("data", {}).items()}
+    return {key: b64decode(text) for key, text in found.get("data", {}).items() if key != TOKEN}
 
 
 def certificate_names(harness: OperatorHarness, name: str = "gw") -> dict[int, list[tuple[str, ...]]]:

@@ -89,10 +89,10 @@ class OperatorProcess:
         self.launch()
         return self.wait_idle()
 
-    def wait_idle(self) -> Self:
+    def wait_idle(self, seconds: float = 30) -> Self:
         """Wait until it leads and has nothing left to do."""
         try:
-            until(self._is_idle, f"{self.name} leads and is idle", 30)
+            until(self._is_idle, f"{self.name} leads and is idle", seconds)
         except AssertionError as failure:
             self.kill()
             raise AssertionError(f"{failure}\n{self.log.read_text()[-4000:]}") from failure
@@ -100,7 +100,8 @@ class OperatorProcess:
 
     def at_rest(self) -> Self:
         """Wait until there is nothing to do for later either: for Gateways without ready pods."""
-        until(lambda: self._is_idle("vgw_operator_jobs_later"), f"{self.name} rests", 60)
+        # Parameters without a class are looked at again after a minute.
+        until(lambda: self._is_idle("vgw_operator_jobs_later"), f"{self.name} rests", 90)
         return self
 
     def await_ready(self) -> Self:

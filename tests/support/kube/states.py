@@ -32,6 +32,7 @@ READ = (
     api.HTTPRoute,
     api.ReferenceGrant,
     api.BackendTLSPolicy,
+    api.VarnishCachePolicy,
     api.Service,
     api.Namespace,
     api.ConfigMap,

@@ -26,7 +26,9 @@ from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.kube.resources import RESOURCES, Resource
 
 KINDS = {resource.plural: resource.kind for resource in RESOURCES.values()}
-_COLLECTION = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/]+)")
+_COLLECTION = re.compile(
+    r"/(?:api|apis/[^/]+)/(?P<version>[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/]+)"
+)
 _encode = msgspec.json.encode
 WRONG_ANSWERS = 0.1
 """The share of lists that an overloaded API server answers with something else."""
@@ -61,6 +63,7 @@ class Selection(NamedTuple):
     """What a list or a watch asks for."""
 
     kind: str
+    version: str
     namespace: str
     query: dict[str, str]
 
@@ -70,7 +73,7 @@ class Selection(NamedTuple):
         found = _COLLECTION.fullmatch(place)
         assert found, path
         single = {name: values[0] for name, values in parse_qs(query).items()}
-        return cls(KINDS[found["plural"]], found["namespace"] or "", single)
+        return cls(KINDS[found["plural"]], found["version"], found["namespace"] or "", single)
 
     def has(self, document: Document) -> bool:
         """Whether a document is among those that are asked for."""
@@ -154,7 +157,7 @@ class SimulatedClient:
         def write() -> Document:
             return self._store.patch(key, sent, manager, subresource=subresource)
 
-        return _encode(await self._written(Write("patch", key, sent), write))
+        return _encode(await self._written(Write("patch", key, sent), write, resource.version))
 
     async def delete(
         self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", version: str = ""
@@ -163,12 +166,12 @@ class SimulatedClient:
         with contextlib.suppress(errors.NotFound):
             await self._written(Write("delete", key, {}), lambda: self._store.remove(key, conditions, "operator"))
 
-    async def _written(self, write: Write, do: Callable[[], Any]) -> Any:
+    async def _written(self, write: Write, do: Callable[[], Any], version: str = "") -> Any:
         """Do it after a while, if we still may then; return the answer, if it arrives."""
         await self._arrive()
         if self._may_write is not None and not self._may_write():
             raise errors.NotLeading("the lease is lost")
-        self._store.check_served(write.key.kind)
+        self._store.check_served(write.key.kind, version)
         self._store.faults.check_admitted(write.key)
         before = self._store.version
         try:
@@ -190,11 +193,13 @@ class SimulatedClient:
         if path == "/readyz":
             return b"ok"
         if verb == "discover":
-            served = [{"name": plural} for plural, one in KINDS.items() if one not in self._store.absent]
+            version = path.rpartition("/")[2]
+            served = [{"name": plural} for plural, one in KINDS.items() if self._store.serves(one, version)]
             return _encode({"kind": "APIResourceList", "resources": served})
         if self._store.faults.storm and self._chance.random() < WRONG_ANSWERS:
             return _encode({"kind": "Status", "status": "Success"})
         selection = Selection.of(path)
+        self._store.check_served(selection.kind, selection.version)
         items = [document for document in self._store.of_kind(selection.kind) if selection.has(document)]
         metadata = {"resourceVersion": str(self._store.version)}
         page = _encode({"kind": f"{selection.kind}List", "metadata": metadata, "items": items})
@@ -206,9 +211,9 @@ class SimulatedClient:
         store, selection = self._store, Selection.of(path)
         at, breaks = int(selection.query["resourceVersion"]), store.breaks
         end = now() + float(selection.query["timeoutSeconds"])
-        store.check_served(selection.kind)
+        store.check_served(selection.kind, selection.version)
         yield []
-        while store.breaks == breaks and selection.kind not in store.absent and now() < end:
+        while store.breaks == breaks and store.serves(selection.kind, selection.version) and now() < end:
             if not store.since(selection.kind, at):
                 await self._news_until(end, selection.kind)
                 continue

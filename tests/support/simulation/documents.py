@@ -70,8 +70,8 @@ def certificate(host: str) -> Document:
     return _issued(host).secret(HOME, CERTIFICATE)
 
 
-def pod(name: str, gateway: str, class_name: str) -> Document:
-    """Return a ready pod of a Gateway."""
+def pod(name: str, gateway: str, class_name: str, *, is_ready: bool = True) -> Document:
+    """Return a pod of a Gateway."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -81,5 +81,5 @@ def pod(name: str, gateway: str, class_name: str) -> Document:
             "labels": names.labels(HOME, gateway, class_name),
             "annotations": {names.GATEWAY_ANNOTATION: gateway},
         },
-        "status": {"podIP": "192.0.2.1", "conditions": [{"type": "Ready", "status": "True"}]},
+        "status": {"podIP": "192.0.2.1", "conditions": [{"type": "Ready", "status": str(is_ready)}]},
     }

@@ -6,25 +6,30 @@ Everything is the operator's own code but its client, its election, what it asks
 """
 
 import asyncio
+import json
 import random
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from support import previous
 from support.simulation.client import PROMPT, Delays, SimulatedClient
+from support.simulation.fields import Document
 from support.simulation.store import Store
 from support.simulation.virtualtime import now
-from varnish_gateway import errors
+from varnish_gateway import api, errors
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.routing import content_hash
-from varnish_gateway.ir import wire
+from varnish_gateway.ir.capabilities import ALL
 from varnish_gateway.operator import run
 from varnish_gateway.operator.observe.pods import GatewayPod
 from varnish_gateway.operator.plan.jobs import Job
 from varnish_gateway.operator.settings import OperatorSettings
+from varnish_gateway.operator.status.answers import InvalidationAnswer
 from varnish_gateway.operator.status.readiness import PodReport
+from varnish_gateway.runtime.match_compiler import CompiledTurn, Run, compile_turn
 
 REST_SECONDS, TIMEOUT_SECONDS = 75, 900
 """How long nothing happens before the simulation is at rest, and the timeout for that.
@@ -32,8 +37,25 @@ REST_SECONDS, TIMEOUT_SECONDS = 75, 900
 A watch may wait a minute before it tries again, and pods that serve are probed every 30 s.
 """
 ANSWER_SECONDS = 0.3
-SILENT, FAILING = "silent", "failing"
-"""A pod with that in its name does not answer, or has a problem."""
+COMPILE_SECONDS = 3.0
+"""What regular expressions of one route take at most, where they take long."""
+SILENT, FAILING, OLD = "silent", "failing", "old"
+"""A pod with that in its name does not answer, has a problem, or is of the previous version."""
+
+
+async def at_once(routes: Sequence[api.HTTPRoute]) -> CompiledTurn:
+    """Compile without a thread, for which virtual time would not wait."""
+    return compile_turn(routes)
+
+
+def slowly(chance: random.Random) -> Run:
+    """Return what compiles one route at a time, for a while by chance: meanwhile others change."""
+
+    async def compile_slowly(routes: Sequence[api.Object]) -> CompiledTurn:
+        await asyncio.sleep(chance.random() ** 3 * COMPILE_SECONDS)
+        return CompiledTurn(compile_turn(routes[:1]).objects, 1.0)
+
+    return compile_slowly
 
 
 class Turn:
@@ -72,6 +94,20 @@ class Pods:
         await asyncio.sleep(self._chance.random() * self._seconds)
         return {pod.name: self._answer(pod) for pod in asked}
 
+    async def invalidate(
+        self, pods: Sequence[GatewayPod], _content: bytes, token: str
+    ) -> dict[str, InvalidationAnswer]:
+        await asyncio.sleep(self._chance.random() * self._seconds)
+        return {pod.name: self._invalidated(pod, token) for pod in pods}
+
+    def _invalidated(self, pod: GatewayPod, token: str) -> InvalidationAnswer:
+        """Confirm, for the token that is stored for the Gateway at the moment."""
+        secret = self._store.documents.get(Key("Secret", pod.gateway.namespace, names.secret(pod.gateway.name)), {})
+        known = b64decode(secret.get("data", {}).get(names.TOKEN, "")).decode()
+        if SILENT in pod.name or pod.name in self._store.faults.lost or known != token:
+            return InvalidationAnswer(None, "no answer")
+        return InvalidationAnswer((1,))
+
     def _answer(self, pod: GatewayPod) -> PodReport | str:
         namespace, name = pod.gateway.namespace, pod.gateway.name
         stored = self._store.documents.get(Key("ConfigMap", namespace, names.config_map(name)), {})
@@ -79,15 +115,52 @@ class Pods:
         if SILENT in pod.name or pod.name in self._store.faults.lost or names.ROUTING not in data:
             return "no answer"
         secret = self._store.documents.get(Key("Secret", namespace, names.secret(name)), {}).get("data", {})
-        routing = msgspec.json.decode(data[names.ROUTING], type=wire.Routing)
+        problems = ["there is no space left"] if FAILING in pod.name else []
+        problems += self._unreadable(pod.gateway) if OLD in pod.name else []
         return PodReport(
             vcl=content_hash(data[names.MAIN_VCL].encode()) if names.MAIN_VCL in data else None,
             tls=content_hash(b64decode(secret[names.TLS])) if names.TLS in secret else None,
             generation=stored["metadata"].get("annotations", {}).get(names.GENERATION),
-            sockets=tuple(listener.socket for listener in routing.listeners),
+            sockets=self._sockets(pod.gateway) + (() if OLD in pod.name else _opened_later(data)),
             up_to_date=True,
-            problems=("there is no space left",) if FAILING in pod.name else (),
+            problems=tuple(problems),
+            capabilities=() if OLD in pod.name else tuple(ALL),
         )
+
+    def _unreadable(self, gateway: Key) -> list[str]:
+        """Return why a pod of the previous version can't read the shards of a Gateway."""
+        first = names.config_map(gateway.name)
+        texts = [
+            document["data"][names.ROUTING]
+            for key, document in self._store.documents.items()
+            if key.kind == "ConfigMap" and key.namespace == gateway.namespace and key.name.startswith(first)
+        ]
+        return [why for text in texts if (why := _why_unreadable(text))]
+
+    def _sockets(self, gateway: Key) -> tuple[str, ...]:
+        """Return the sockets of a Gateway's Deployment: its pods are replaced in no time."""
+        workloads = (names.workload(gateway.name), names.former_workload(gateway.name))
+        found = (self._store.documents.get(Key("Deployment", gateway.namespace, name)) for name in workloads)
+        return next((listening(deployment) for deployment in found if deployment is not None), ())
+
+
+def _opened_later(data: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the sockets of listeners, which a pod opens itself."""
+    return tuple(one["socket"] for one in json.loads(data[names.ROUTING]).get("listeners", ()))
+
+
+def _why_unreadable(text: str) -> str:
+    try:
+        msgspec.json.decode(text, type=previous.wire().Routing)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return ""
+
+
+def listening(deployment: Document) -> tuple[str, ...]:
+    """Return the sockets that varnishd opens in the pods of a Deployment."""
+    variables = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+    return tuple(next(one["value"] for one in variables if one["name"] == "VARNISH_LISTEN").split(";"))
 
 
 class SimulatedOperator:
@@ -102,6 +175,7 @@ class SimulatedOperator:
         leads: bool = True,
         delays: Delays = PROMPT,
         image: str = "gateway:1",
+        compiling: Run = at_once,
     ) -> None:
         chance = chance or random.Random(1)
         self.image = image
@@ -109,7 +183,7 @@ class SimulatedOperator:
         self.reading = SimulatedClient(store, chance, delays)
         self.writing = SimulatedClient(store, chance, delays, self.turn.holds)
         pods = Pods(store, chance, min(ANSWER_SECONDS, 10 * delays.request))
-        dependencies = run.Dependencies(self.reading, self.writing, pods, self.turn)  # type: ignore[arg-type]
+        dependencies = run.Dependencies(self.reading, self.writing, pods, self.turn, compiling)  # type: ignore[arg-type]
         self._operator = run.Operator(OperatorSettings(class_name=class_name, image=image), dependencies)
         self.name = f"operator of {class_name}"
         self._task = asyncio.create_task(self._operator.control())
@@ -120,9 +194,13 @@ class SimulatedOperator:
         await asyncio.wait({self._task})
 
     @property
+    def is_synced(self) -> bool:
+        return self._operator.is_synced
+
+    @property
     def unfinished(self) -> list[Job]:
-        """What is left to do, now or later; probes never end."""
-        return [job for job in self._operator.queue.unfinished if job.action != "probe"]
+        """What is left to do, now or later; probes never end, and invalidations wait for their ttl."""
+        return [job for job in self._operator.queue.unfinished if job.action not in ("probe", "invalidate")]
 
     @property
     def is_idle(self) -> bool:

@@ -37,6 +37,8 @@ class Oracle(NamedTuple):
             *(problem for gateway in self._of("Gateway") for problem in self._gateway(gateway)),
             *(problem for one in self._of("ListenerSet") for problem in self._listener_set(one)),
             *(problem for route in self._of("HTTPRoute") for problem in self._route(route)),
+            *(problem for policy in self._of("VarnishCachePolicy") for problem in self._cache_policy(policy)),
+            *(problem for one in self._of("VarnishCacheInvalidation") for problem in self._invalidation(one)),
             *self._orphans(),
         ]
 
@@ -96,6 +98,7 @@ class Oracle(NamedTuple):
             if owners != ([] if is_away else [metadata["uid"]]):
                 yield f"{_name(one)} has the owners {owners}, and {_name(gateway)} is {metadata['uid']}"
         yield from self._configuration(gateway, [one for one in owned if one["kind"] == "ConfigMap"])
+        yield from self._ports(gateway, [one for one in owned if one["kind"] == "Deployment"])
 
     def _is_programmed(self, gateway: Document) -> bool:
         """Whether enough ready pods of a Gateway answer without a problem. All that is stored has its address."""
@@ -132,6 +135,53 @@ class Oracle(NamedTuple):
         )
         if held != named:
             yield f"{_name(gateway)} serves {held}, and its routes are {named}"
+        yield from self._understood(gateway, [route for shard in shards for route in shard.get("routes", ())])
+
+    def _understood(self, gateway: Document, routes: list[Document]) -> Iterator[str]:
+        """Yield what pods of the previous version are sent too much, and pods of this one too little."""
+        pods, telling = self._pods(gateway), self._telling(gateway)
+        sent = {rule["retry"]["attempts"] for route in routes for rule in route["rules"] if "retry" in rule}
+        are_old = ["old" in name for name in telling]
+        if any(are_old) and sent - {20}:
+            yield f"{_name(gateway)} sends {sent} retries to old pods"
+        elif pods and len(telling) == len(pods) and not any(are_old) and sent - {1000}:
+            yield f"{_name(gateway)} sends {sent} retries to new pods"
+
+    def _shards(self, gateway: Document) -> list[Document]:
+        maps = [one for one in self._generated() if one["kind"] == "ConfigMap" and _belongs(one, gateway)]
+        return [json.loads(one["data"]["routing.json"]) for one in maps]
+
+    def _pods(self, gateway: Document) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self._of("Pod") if _belongs(pod, gateway)]
+
+    def _telling(self, gateway: Document) -> list[str]:
+        """Return the pods that answer."""
+        return [name for name in self._pods(gateway) if name not in self.lost and "silent" not in name]
+
+    def _ports(self, gateway: Document, deployments: list[Document]) -> Iterator[str]:
+        """Yield ports of listeners that pods don't open. They may have more: a port closes with the next change.
+
+        Pods of this version open the ports of ListenerSets themselves, when the routing has the listeners. It has no
+        HTTPS listener without its certificate.
+        """
+        sets = [one for one in self._of("ListenerSet") if self._gateway_of(one) is gateway]
+        owners = [gateway, *(sets if "allowedListeners" in gateway["spec"] else ())]
+        listeners = [listener for owner in owners for listener in owner["spec"]["listeners"]]
+        ports = {listener["port"] for listener in listeners}
+        plain = {listener["port"] for listener in listeners if listener["protocol"] == "HTTP"}
+        sent = {one["port"] for shard in self._shards(gateway) for one in shard.get("listeners", ())}
+        if plain - sent:
+            yield f"{_name(gateway)} has listeners on {plain - sent}, and its routing has none there"
+        if not any("old" in name for name in self._telling(gateway)):
+            ports = {listener["port"] for listener in gateway["spec"]["listeners"]}
+        for one in deployments:
+            listen = next(
+                variable["value"]
+                for variable in one["spec"]["template"]["spec"]["containers"][0]["env"]
+                if variable["name"] == "VARNISH_LISTEN"
+            )
+            if closed := [port for port in ports if f"=:{port}," not in listen]:
+                yield f"{_name(gateway)} has listeners on {closed}, and its pods listen on {listen}"
 
     # -- ListenerSets and routes --------------------------------------------------------------------
 
@@ -170,6 +220,50 @@ class Oracle(NamedTuple):
             for target in policy["spec"]["targetRefs"]
         )
         return is_granted and ("Service", namespace, backend["name"]) in self.documents and not needs_tls
+
+    def _cache_policy(self, policy: Document) -> Iterator[str]:
+        """Yield what is wrong with a policy's status: an entry for each Gateway, or for a target that isn't there."""
+        entries = {
+            f"{entry['ancestorRef']['kind']} {entry['ancestorRef']['name']}": entry
+            for entry in policy.get("status", {}).get("ancestors", ())
+            if entry["controllerName"] == CONTROLLER
+        }
+        ref, namespace = policy["spec"]["targetRef"], policy["metadata"]["namespace"]
+        target = self.documents.get((ref["kind"], namespace, ref["name"]))
+        ancestors = {f"{ref['kind']} {ref['name']}"} if target is None else self._gateways_of(target)
+        if entries.keys() != ancestors:
+            yield f"{_name(policy)} is about {sorted(ancestors)}, and its status speaks of {sorted(entries)}"
+            return
+        for entry in entries.values():
+            yield from self._has({**policy, "status": entry}, "Accepted", target is not None)
+
+    def _invalidation(self, one: Document) -> Iterator[str]:
+        """Yield what is wrong with an invalidation: its phase has ended, and only pods that don't answer are open."""
+        metadata, status = one["metadata"], one.get("status", {})
+        gateway = self.documents.get(("Gateway", metadata["namespace"], one["spec"]["gatewayRef"]["name"]))
+        if gateway is not None and not self._is_ours(gateway):
+            return
+        phase = status.get("phase")
+        if phase not in ("Complete", "Failed") or status["observedGeneration"] != metadata["generation"]:
+            yield f"{_name(one)}: its phase is {phase}"
+            return
+        pods = self._pods(gateway) if gateway is not None else []
+        secret = ("Secret", metadata["namespace"], f"{one['spec']['gatewayRef']['name']}-vgw-tls")
+        has_token = secret in self.documents  # an invalid class has pods without one
+        for result in status.get("podResults", ()):
+            name, is_open = result["podName"], result["reason"] == "Unanswered"
+            is_silent = name in pods and (name in self.lost or "silent" in name)
+            if is_open and gateway is not None and has_token and not is_silent:
+                yield f"{_name(one)}: {name} is {result['reason']}, although it answers or is gone"
+            if is_open and phase == "Complete":
+                yield f"{_name(one)}: it is complete without {name}"
+
+    def _gateways_of(self, target: Document) -> set[str]:
+        """Return the Gateways of ours that a policy's target belongs to."""
+        gateways = [target]
+        if target["kind"] == "HTTPRoute":
+            gateways = [self._parent_gateway(parent, target) for parent in _parents(target)]
+        return {_name(gateway) for gateway in gateways if self._is_ours(gateway)}
 
     def _is_parent(self, parent: str, route: Document) -> bool:
         return self._is_ours(self._parent_gateway(parent, route))

@@ -25,7 +25,7 @@ from support.simulation import virtualtime
 from support.simulation.client import Delays, Write
 from support.simulation.documents import OTHERS, OURS
 from support.simulation.fields import Document
-from support.simulation.operators import SimulatedOperator, at_rest
+from support.simulation.operators import SimulatedOperator, at_rest, slowly
 from support.simulation.oracle import Oracle
 from support.simulation.store import Store
 from support.simulation.turbulence import Turbulence
@@ -99,10 +99,13 @@ def _drawing(seed: int) -> Iterator[random.Random]:
 async def _run(chance: random.Random) -> Run:
     store = Store()
     controllers = asyncio.create_task(_control(store, chance))
+    slow = slowly(chance)
     first = [
-        SimulatedOperator(store, chance, class_name=OURS, delays=Delays()),
-        SimulatedOperator(store, chance, class_name=OURS, delays=Delays(), leads=False, image="gateway:2"),
-        SimulatedOperator(store, chance, class_name=OTHERS, delays=Delays()),
+        SimulatedOperator(store, chance, class_name=OURS, delays=Delays(), compiling=slow),
+        SimulatedOperator(
+            store, chance, class_name=OURS, delays=Delays(), leads=False, image="gateway:2", compiling=slow
+        ),
+        SimulatedOperator(store, chance, class_name=OTHERS, delays=Delays(), compiling=slow),
     ]
     turbulence = Turbulence(store, chance, [one.turn for one in first[:2]])
     turbulence.begin()

@@ -38,6 +38,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.standalone.schema import Catalogue
 
+MOST_DATA_BYTES = 1 << 20
 USER = "kubectl"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 WAITING = {
@@ -78,7 +79,10 @@ class Preconditions(NamedTuple):
 
 
 class Store:
-    """``absent`` are kinds that are not served. ``breaks`` counts how often all watches were cut off."""
+    """``absent`` are kinds that are not served. ``older`` has the only version that is served of a kind.
+
+    ``breaks`` counts how often all watches were cut off.
+    """
 
     def __init__(self) -> None:
         self.documents: dict[Key, Document] = {}
@@ -86,6 +90,7 @@ class Store:
         self.version = 100
         self.oldest = 0
         self.absent: set[str] = set()
+        self.older: dict[str, str] = {}
         self.breaks = 0
         self.faults = Faults()
         self._uids = itertools.count(1)
@@ -96,9 +101,12 @@ class Store:
 
     # -- reading ------------------------------------------------------------------------------
 
-    def check_served(self, kind: str) -> None:
-        """Raise NotFound where a kind is not served."""
-        if kind in self.absent:
+    def serves(self, kind: str, version: str) -> bool:
+        return kind not in self.absent and version == self.older.get(kind, RESOURCES[kind].version)
+
+    def check_served(self, kind: str, version: str = "") -> None:
+        """Raise NotFound where a kind is not served, or not in this version."""
+        if kind in self.absent or (version and not self.serves(kind, version)):
             raise _refused(errors.NotFound, 404, f"{kind} is not served")
 
     def get(self, key: Key) -> Document:
@@ -207,6 +215,7 @@ class Store:
         for path, value in stated.items():
             put(new, path, value)
         owners[me] = frozenset(stated)
+        _check_size(key, new)
         return self._keep(key, listed(new), manager, {one: paths for one, paths in owners.items() if paths})
 
     def patch(self, key: Key, patch: Document, manager: str, *, subresource: str = "") -> Document:
@@ -332,6 +341,13 @@ def _identity(document: Document) -> Document:
 def _content(document: Document) -> Document:
     """Return what a generation counts the changes of."""
     return {name: value for name, value in document.items() if name not in ("metadata", "status")}
+
+
+def _check_size(key: Key, document: Document) -> None:
+    """Raise as the API server does if a ConfigMap or a Secret has too much data."""
+    size = sum(map(len, document.get("data", {}).values())) if key.kind in ("ConfigMap", "Secret") else 0
+    if size > MOST_DATA_BYTES:
+        raise errors.Invalid(f"data: Too long: may not be more than {MOST_DATA_BYTES} bytes", status=422)
 
 
 def _check_version(stored: Document, version: str) -> None:

@@ -1,10 +1,10 @@
 """Changes of all kinds to a simulated cluster, by chance.
 
 In:   a Store, and a source of chance. The same chance makes the same changes.
-Out:  Gateways, ListenerSets, routes, classes, parameters, user VCL, certificates, Services and pods made, changed,
-      deleted and created again within moments; generated objects deleted and edited; watches broken, history forgotten,
-      kinds taken away; the lead handed over; an overloaded
-      API server, admission that rejects writes, lost nodes. ``log`` records what was done and when.
+Out:  Gateways, ListenerSets, routes, policies, invalidations, classes, parameters, user VCL, certificates, Services
+      and pods made, changed, deleted and created again within moments; generated objects deleted and edited; watches
+      broken, history forgotten, kinds taken away; the lead handed over; an overloaded API server, admission that
+      rejects writes, lost nodes. ``log`` records what was done and when.
 
 There are few names, so that deleted objects are often created again before all watchers know of the deletion.
 """
@@ -13,7 +13,16 @@ import random
 from collections.abc import Callable, Sequence
 
 from support.kube.churn import user_vcl
-from support.kube.documents import backend_tls_policy, gateway, listener_set, reference_grant, route, service
+from support.kube.documents import (
+    backend_tls_policy,
+    cache_policy,
+    gateway,
+    invalidation,
+    listener_set,
+    reference_grant,
+    route,
+    service,
+)
 from support.simulation.documents import (
     AWAY,
     BACKEND,
@@ -31,7 +40,7 @@ from support.simulation.documents import (
     pod,
     with_parents,
 )
-from support.simulation.operators import FAILING, SILENT, Turn
+from support.simulation.operators import FAILING, OLD, SILENT, Turn
 from support.simulation.store import Store, key_of
 from support.simulation.virtualtime import now
 from varnish_gateway.api import Key
@@ -40,11 +49,25 @@ from varnish_gateway.emit import names
 GATEWAYS = ("g1", "g2")
 SETS = ("s1", "s2")
 ROUTES = tuple(f"r{number}" for number in range(14))
+PERSISTENT = ROUTES[:5]
+"""Routes with more retries than pods of the previous version understand."""
+REGEXES = ROUTES[3:8]
+"""Routes with regular expressions, which operators compile on a slow thread."""
+INVALIDATIONS = tuple(f"i{number}" for number in range(6))
 MAPS = ("vcl", "vcl-2")
 EDITOR = "kubectl-edit"
 PORTS = ((80,), (80, 8080), (8080,))
+SET_PORTS = (80, 8090, 8091)
 SIZES: tuple[Document, ...] = ({"replicas": 1}, {"replicas": 2}, {"autoscaling": {"maxReplicas": 3}})
-OPTIONAL = ("BackendTLSPolicy", "Gateway", "HTTPRoute", "ListenerSet", "ReferenceGrant")
+OPTIONAL = (
+    "BackendTLSPolicy",
+    "Gateway",
+    "HTTPRoute",
+    "ListenerSet",
+    "ReferenceGrant",
+    "VarnishCacheInvalidation",
+    "VarnishCachePolicy",
+)
 """Kinds that are not served for a while."""
 DENIED = ("ConfigMap", "Deployment", "Gateway", "HTTPRoute", "Role", "RoleBinding", "Secret", "Service")
 """Kinds whose writes by operators are rejected for a while."""
@@ -82,6 +105,8 @@ class Turbulence:
             self._drop_service: 1,
             self._toggle_grant: 1,
             self._toggle_policy: 1,
+            self._toggle_cache_policy: 2,
+            self._toggle_invalidation: 2,
             self._toggle_pod: 1,
             self._drop_generated: 2,
             self._unlabel_generated: 1,
@@ -146,7 +171,7 @@ class Turbulence:
 
     def _some_set(self) -> Document:
         name, parent = self._chance.choice(SETS), self._chance.choice(GATEWAYS)
-        return listener_set(HOME, name, parent, port=self._chance.choice((80, 8090)))
+        return listener_set(HOME, name, parent, port=self._chance.choice(SET_PORTS))
 
     def _put_set(self) -> str:
         return self._put(self._some_set())
@@ -165,7 +190,13 @@ class Turbulence:
         return with_parents(made, *self._chance.sample(parents, self._chance.randint(1, 2)))
 
     def _route(self, name: str, parent: str = GATEWAYS[0]) -> Document:
-        return route(HOME, name, parent, backend={"name": BACKEND, "namespace": self._chance.choice((HOME, AWAY))})
+        made = route(HOME, name, parent, backend={"name": BACKEND, "namespace": self._chance.choice((HOME, AWAY))})
+        if name in PERSISTENT:
+            made["spec"]["rules"][0]["retry"] = {"attempts": 1000}
+        if name in REGEXES:
+            pattern = f"/edition/{self._chance.randint(1, 3)}/[a-z]+"
+            made["spec"]["rules"][0]["matches"] = [{"path": {"type": "RegularExpression", "value": pattern}}]
+        return made
 
     def _put_route(self) -> str:
         return self._put(self._some_route())
@@ -231,9 +262,19 @@ class Turbulence:
     def _toggle_policy(self) -> str:
         return self._toggle(backend_tls_policy(self._chance.choice((HOME, AWAY)), BACKEND))
 
+    def _toggle_cache_policy(self) -> str:
+        targets = [*(("Gateway", name) for name in GATEWAYS), *(("HTTPRoute", name) for name in ROUTES[:3])]
+        return self._toggle(cache_policy(HOME, *self._chance.choice(targets)))
+
+    def _toggle_invalidation(self) -> str:
+        """Toggle one that may be for a Gateway that never exists, or expire at once."""
+        name, ttl = self._chance.choice(INVALIDATIONS), self._chance.choice(("0s", "1h", "1h"))
+        ref = {"name": self._chance.choice((*GATEWAYS, "never"))}
+        return self._toggle(invalidation(HOME, name, gatewayRef=ref, everything=True, ttl=ttl))
+
     def _toggle_pod(self) -> str:
         gateway_name, class_name = self._chance.choice(GATEWAYS), self._chance.choice((OURS, OTHERS))
-        habit = self._chance.choice((SILENT, FAILING, "telling", "telling"))
+        habit = self._chance.choice((SILENT, FAILING, OLD, "telling", "telling"))
         return self._toggle(pod(f"{gateway_name}-{class_name}-{habit}", gateway_name, class_name))
 
     # -- what others do to what is generated ----------------------------------------------------

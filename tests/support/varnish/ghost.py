@@ -33,9 +33,14 @@ from support.waiting import until
 from varnish_gateway.emit.routing import shard_of
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import UserVcl, wire
+from varnish_gateway.ir.stores import sizes
 
 ROOT = Path(__file__).parents[3]
 VMOD = Path(os.environ.get("GHOST_VMOD", ROOT / "build" / "libvmod_ghost.so"))
+PANICKING = Path(os.environ.get("GHOST_VMOD_PANIC", ROOT / "build" / "libvmod_ghost_panic.so"))
+"""The VMOD with the feature test-panic: it panics, or waits, where a test says so."""
+SANITIZER = os.environ.get("GHOST_SANITIZER", "")
+"""The runtime of AddressSanitizer that a VMOD built with it needs, if it is one (tools/verify_rust.py)."""
 ADMIN = "ghost-reload"
 
 CACHE_EVERYTHING = "sub vcl_recv { return (hash); }\n"
@@ -152,7 +157,7 @@ class GhostHarness:
         self._config = config
         self._user_vcl = user_vcl
         self._sockets = (*sockets, ADMIN)
-        self._parameters = {"feature": "+http2", **(parameters or {})}
+        self._parameters = {"feature": "+http2", **(ROOMY if SANITIZER else {}), **(parameters or {})}
         self._vmod = vmod
         self._environment = dict(environment or {})
         self._loaded = 0
@@ -178,7 +183,8 @@ class GhostHarness:
         command = ["varnishd", "-F", "-n", str(self.directory / "varnish"), "-f", "", "-s", "malloc,64m"]
         command += [part for name in self._sockets for part in ("-a", _listen(name))]
         command += [part for name, value in parameters.items() for part in ("-p", f"{name}={value}")]
-        environment = {**os.environ, "GHOST_CONFIG_PATH": str(self.config_path), **self._environment}
+        ours = {"GHOST_CONFIG_PATH": str(self.config_path), "GHOST_STORES": sizes(command)}
+        environment = {**os.environ, **ours, **_sanitized(self._environment)}
         output = self._stack.enter_context((self.directory / "output").open("wb"))
         self._varnishd = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
         self._stack.callback(self._stop)
@@ -191,6 +197,8 @@ class GhostHarness:
         except subprocess.TimeoutExpired:
             self._varnishd.kill()
             self._varnishd.wait()
+        if SANITIZER and "AddressSanitizer" in self.output:
+            raise SanitizerReport(self.output)
 
     def _accepts_commands(self) -> bool:
         if self._varnishd.poll() is not None:
@@ -209,7 +217,16 @@ class GhostHarness:
     @property
     def log(self) -> str:
         """Varnishd's log of recent requests."""
-        call = ["varnishlog", "-d", "-g", "request", "-n", str(self.directory / "varnish")]
+        return self._read_log("-g", "request")
+
+    @property
+    def fetches(self) -> list[str]:
+        """Varnishd's log of recent fetches that it is done with."""
+        ended = re.compile(r"-\s+End\s*\Z")
+        return [fetch for fetch in self._read_log("-b", "-g", "vxid").split("\n\n") if ended.search(fetch)]
+
+    def _read_log(self, *options: str) -> str:
+        call = ["varnishlog", "-d", *options, "-n", str(self.directory / "varnish")]
         return subprocess.run(call, capture_output=True, text=True, errors="replace", check=True).stdout
 
     def wait_recycled(self, path: str) -> None:
@@ -265,8 +282,8 @@ class GhostHarness:
 
     # -- requests
 
-    def client(self, socket: str = "http-80") -> Client:
-        return Client(self.ports[socket])
+    def client(self, socket: str = "http-80", *, address: str | None = None) -> Client:
+        return Client(self.ports[socket], address=address)
 
     def get(self, path: str = "/", *, socket: str = "http-80", **request: Any) -> Answer:
         """Send one request on a connection of its own."""
@@ -298,6 +315,19 @@ class GhostHarness:
         return processes.kilobytes(self.child, "RssAnon") * 1024
 
 
+ROOMY = {"thread_pool_stack": "1m"}
+"""Functions that a sanitizer checks need more stack than varnishd's threads have."""
+
+
+def _sanitized(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Add what varnishd needs to load a VMOD with AddressSanitizer. What varnishd itself leaks is its own."""
+    if not SANITIZER:
+        return environment
+    libraries = ":".join(filter(None, [SANITIZER, environment.get("LD_PRELOAD")]))  # the sanitizer has to be first
+    options = "detect_leaks=0:abort_on_error=0:handle_segv=0:handle_abort=0"
+    return {**environment, "LD_PRELOAD": libraries, "ASAN_OPTIONS": options}
+
+
 def _listen(name: str) -> str:
     """Return the argument for a socket; "name,PROXY" is one behind a TLS terminator."""
     name, comma, protocol = name.partition(",")
@@ -312,6 +342,10 @@ def varnish_vmods() -> str:
 
 class VarnishError(Exception):
     """varnishd refused a command."""
+
+
+class SanitizerReport(AssertionError):
+    """A sanitizer found an error in the VMOD."""
 
 
 @contextlib.contextmanager

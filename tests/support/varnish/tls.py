@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from loopback import free_port
 from support.certificates import Issued, curve_key, issued
-from support.http.client import Secure, connect
+from support.http.client import Port, Secure, connect
 from support.varnish.dataplane import endpoints, must_serve, routing, running
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.dataplane import DataPlane
@@ -152,6 +152,22 @@ async def https(
         )
         await must_serve(plane, change)
         yield plane, port
+
+
+async def begin_request(port: Port) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send a request for the host tea but for the end of its body."""
+    reader, writer = await connect(port)
+    writer.write(b"POST / HTTP/1.1\r\nHost: tea\r\nContent-Length: 4\r\n\r\nab")
+    await writer.drain()
+    return reader, writer
+
+
+async def end_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    """Send the rest of the body; return the head of the answer."""
+    writer.write(b"cd")
+    answer = await reader.readuntil(b"\r\n\r\n")
+    writer.transport.abort()
+    return answer
 
 
 async def finish(*tasks: asyncio.Task[object]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -11,21 +12,29 @@ from varnish_gateway.chaperone.feeds.source import SourceState
 from varnish_gateway.chaperone.health import health_server
 from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.events import Bus
+from varnish_gateway.dataplane.settings import from_environment
 from varnish_gateway.runtime.environment import Address
 
 
 class DataPlane:
     """Serves until it drains, without a varnishd to ask for counters."""
 
-    def __init__(self):
+    may_hold_objects, routes = True, frozenset()
+
+    def __init__(self, settings):
         self.bus = Bus()
+        self.settings = settings
         self.draining = False
         self.supervisor = self
         self.terminator = self
         self.reload_port = 1  # nothing listens there
+        self.varnish_dir = Path("/nonexistent")
 
     def start_draining(self):
         self.draining = True
+
+    async def invalidate(self, _invalidation, client):
+        return (len(client),)
 
     async def metrics(self):
         return ["vgw_tls_something 1"]
@@ -49,6 +58,7 @@ class Cluster:
 
     def __init__(self):
         self.state = SourceState()
+        self.operator_token = ""
 
     def metrics(self):
         yield "vgw_something 1"
@@ -60,12 +70,14 @@ def source():
 
 
 @pytest.fixture
-async def ask(source):
-    server = health_server(DataPlane(), source)
+async def ask(source, tmp_path):
+    settings = from_environment({"INVALIDATION_TOKENS_FILE": str(tmp_path / "tokens.json")})
+    server = health_server(DataPlane(settings), source)
     await server.start(Address("127.0.0.1", 0))
 
-    async def get(path: str) -> tuple[int, str]:
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{server.port}{path}") as answer:
+    async def get(path: str, method: str = "GET", **more) -> tuple[int, str]:
+        where = f"http://127.0.0.1:{server.port}{path}"
+        async with aiohttp.ClientSession() as session, session.request(method, where, **more) as answer:
             return answer.status, await answer.text()
 
     yield get
@@ -123,3 +135,19 @@ async def test_source_in_trouble_is_reported_and_leaves_the_pod_ready(ask, sourc
     assert (status, report["ready"], report["upToDate"]) == (200, True, up_to_date)
     assert (report["problems"], report["troubles"]) == (list(state.problems), list(state.troubles))
     assert report["awaySince"] == ("2026-01-01T00:00:00Z" if state.away_since else None)
+
+
+async def test_invalidation_is_for_clients_with_a_token_of_the_file(ask, tmp_path):
+    request = {"json": {"targets": [{"host": "a"}]}, "headers": {"Authorization": "Bearer 0123456789abcdef"}}
+    status, text = await ask("/invalidate", "POST", **request)
+    assert (status, "INVALIDATION_TOKENS_FILE" in text) == (404, True)
+    (tmp_path / "tokens.json").write_text('{"tokens": [{"name": "ci", "token": "0123456789abcdef"}]}')
+    assert await ask("/invalidate", "POST", **request) == (200, '{"objects":[2]}')
+    assert (await ask("/invalidate"))[0] == 405
+
+
+async def test_invalidation_is_for_the_operator_once_its_token_was_read(ask, source):
+    request = {"json": {"targets": [{"host": "a"}]}, "headers": {"Authorization": f"Bearer {'f' * 64}"}}
+    assert (await ask("/invalidate", "POST", **request))[0] == 404
+    source.operator_token = "f" * 64
+    assert (await ask("/invalidate", "POST", **request))[0] == 200

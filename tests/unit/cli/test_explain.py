@@ -71,7 +71,38 @@ def test_request_that_regexes_take_too_many_steps_for_is_explained(cafe, explain
     cafe.write_text(yaml.safe_dump_all(items))
     status, lines = explain("GET", "http://cafe.example.com:8080/", "-H", "x: " + "a" * 30_000)
     assert status == 1
-    assert lines[2].startswith("Answer     431, the regular expressions of routes take more than 1500000 steps")
+    assert lines[2].startswith("Answer     431, routes and their cache policy take more than 1500000 steps")
+
+
+PATHS = """---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: varnish}
+spec:
+  controllerName: varnish-software.com/gateway
+  parametersRef: {group: gateway.varnish-software.com, kind: GatewayClassParameters, name: strict}
+---
+apiVersion: gateway.varnish-software.com/v1alpha1
+kind: GatewayClassParameters
+metadata: {name: strict}
+spec: {paths: {mergeSlashes: true, reject: ["%2F"]}}
+"""
+
+
+def test_slashes_are_merged_as_the_class_asks(cafe, explain):
+    assert explain("POST", "http://cafe.example.com:8080//old")[0] == 1, "no rule matches it as it is"
+    cafe.write_text(cafe.read_text() + PATHS)
+    status, lines = explain("POST", "http://cafe.example.com:8080//old?a=//b")
+    assert status == 0
+    assert "Answer     301 to http://new.example.com:8080/old?a=//b" in lines
+
+
+def test_path_that_the_class_rejects_is_an_error(cafe, explain):
+    assert explain("POST", "http://cafe.example.com:8080/old/a%2fb")[0] == 0
+    cafe.write_text(cafe.read_text() + PATHS)
+    status, lines = explain("POST", "http://cafe.example.com:8080/old/a%2fb")
+    assert status == 1
+    assert lines[-1].startswith("vgw: the request is answered with 400: paths.reject of the GatewayClassParameters")
 
 
 def test_request_without_a_matching_listener_is_explained(explain):

@@ -62,3 +62,8 @@ def test_interrupt_exits_without_a_traceback(monkeypatch):
 def test_work_directory_that_cannot_be_created_is_rejected_at_once(directory, tmp_path, capsys):
     assert main(["run", str(tmp_path), "--work-dir", directory]) == 2
     assert f"--work-dir: can't create {directory}" in capsys.readouterr().err
+
+
+def test_tokens_without_an_address_to_use_them_at_are_rejected(tmp_path, capsys):
+    assert main(["run", str(tmp_path), "--invalidation-tokens", str(tmp_path / "tokens.json")]) == 2
+    assert "--invalidation-tokens: without --health-addr there is no /invalidate" in capsys.readouterr().err

@@ -1,29 +1,38 @@
-"""Draining a data plane, with collaborators that record what happens."""
+"""Readiness and draining of a data plane, with collaborators that record what happens."""
 
 import asyncio
 from types import SimpleNamespace
 
 import pytest
 
+from support.http.canned import answering
 from varnish_gateway.dataplane import events
+from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.collaborators import Collaborators
 from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.desired import DesiredConfiguration
+from varnish_gateway.dataplane.ghost.files import GhostFiles
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish.cli.answers import ListenAddress
+from varnish_gateway.ir.capabilities import ALL, LATER_PORTS
+from varnish_gateway.ir.invalidation import Invalidation, InvalidationTarget
+
+START = "ghost-reload=127.0.0.1:1969,http;http-80=:80,http"
 
 
 class Terminator:
     """Serves port 443 until it finishes."""
 
     task = in_force = last_good = None
-    problems, unready_reason, is_busy, ports = (), "", False, {443}
+    problems, unready_reason, is_busy, ports, later_sockets, closed = (), "", False, {443}, (), {}
+    has_tried_later, deferred = False, {}
 
     def __init__(self, steps):
         self._steps = steps
 
-    def subscribe(self, on_change): ...
+    def subscribe(self, on_change):
+        self.conclude = on_change
 
     def open(self): ...
 
@@ -39,12 +48,19 @@ def steps():
 
 @pytest.fixture
 def data_plane(tmp_path, steps):
-    listen = parse_listen("ghost-reload=127.0.0.1:1969,http;http-80=:80,http")
+    return assembled(tmp_path, steps)[0]
+
+
+def assembled(tmp_path, steps, *, opens_later=False):
+    listen = parse_listen(START)
     settings = Settings(work_dir=tmp_path, sockets=listen, drain_delay_seconds=5)
     addresses = [ListenAddress(name, "127.0.0.1", port) for name, port in (("ghost-reload", 1969), ("http-80", 80))]
 
+    now = [1_000_000.0]
+
     async def sleep(seconds):
         steps.append(("accept", seconds))
+        now[0] += seconds
 
     async def until_idle(ports, seconds):
         steps.append(("wait", ports, seconds))
@@ -52,7 +68,7 @@ def data_plane(tmp_path, steps):
     parts = Collaborators(
         bus=events.Bus(),
         work=asyncio.Event(),
-        desired=DesiredConfiguration(listen, ()),
+        desired=DesiredConfiguration(listen, (), opens_later=opens_later),
         admin=None,
         supervisor=SimpleNamespace(
             child_running=True, running=True, addresses=addresses, reload_port=1969, warnings=()
@@ -62,12 +78,13 @@ def data_plane(tmp_path, steps):
         resolver=None,
         terminator=Terminator(steps),
         retry=None,
+        clock=lambda: now[0],
         sleep=sleep,
         until_idle=until_idle,
     )
     data_plane = DataPlane(settings, parts)
     data_plane.bus.subscribe(lambda event: steps.append(("publish", event)))
-    return data_plane
+    return data_plane, parts
 
 
 async def test_drain_becomes_unready_then_accepts_then_waits_within_its_time(data_plane, steps):
@@ -93,3 +110,51 @@ async def test_drain_of_no_seconds_only_becomes_unready(data_plane, steps):
     await data_plane.drain(0)
     assert [step for step, *_ in steps] == ["publish"]
     assert data_plane.served.reason == "draining"
+
+
+LATER = Change(sockets=parse_listen(f"{START};http-8080=:8080,http"))
+
+
+async def test_starting_data_plane_is_unready_until_its_later_ports_were_tried(tmp_path, steps):
+    data_plane, parts = assembled(tmp_path, steps, opens_later=True)
+    parts.desired.update(LATER)
+    parts.terminator.conclude()
+    assert data_plane.served.reason == "ports of its listeners are not open yet"
+    assert steps == [], "nothing is published before the result"
+    parts.terminator.has_tried_later = True
+    parts.terminator.conclude()
+    assert data_plane.served.ready
+    assert steps == [("publish", events.Ready(ready=True, reason=""))]
+
+
+async def test_ready_data_plane_stays_so_while_it_opens_a_port(tmp_path, steps):
+    data_plane, parts = assembled(tmp_path, steps, opens_later=True)
+    parts.terminator.conclude()
+    parts.desired.update(LATER)
+    assert data_plane.served.ready
+
+
+async def test_only_a_data_plane_that_opens_ports_reports_that(tmp_path, steps):
+    for opens_later, expected in ((True, ALL), (False, ALL - {LATER_PORTS.name})):
+        data_plane, _ = assembled(tmp_path, steps, opens_later=opens_later)
+        assert set(data_plane.served.capabilities) == expected
+
+
+async def test_invalidation_is_published_with_its_client(tmp_path, steps):
+    data_plane, parts = assembled(tmp_path, steps)
+    asked = Invalidation(targets=(InvalidationTarget(host="a"), InvalidationTarget(everything=True)), mode="soft")
+    async with answering(b'HTTP/1.1 200 OK\r\n\r\n{"objects":[3,4]}') as ghost:
+        parts.supervisor.reload_port = ghost.port
+        assert await data_plane.invalidate(asked, "ci") == (3, 4)
+    assert steps == [("publish", events.Invalidated(client="ci", mode="soft", targets=2, objects=7))]
+
+
+async def test_data_plane_without_a_vcl_holds_no_objects_and_serves_no_route(tmp_path, steps):
+    data_plane, parts = assembled(tmp_path, steps)
+    assert (data_plane.may_hold_objects, data_plane.routes) == (True, frozenset())
+    parts.vcl.active = None
+    assert not data_plane.may_hold_objects
+    files = GhostFiles()
+    files.update({0: b'{"version":2,"routes":[{"namespace":"shop","name":"tea"}]}'}, {})
+    parts.ghost.last_good = files.bundle()
+    assert data_plane.routes == {"shop/tea"}

@@ -37,6 +37,8 @@ def test_every_event_has_a_sentence():
         events.SourceBack(seconds=1),
         events.SourceProblems(problems=("p",)),
         events.Ready(ready=False, reason="r"),
+        events.PortsChanged(closed={"http-8081": "r"}),
+        events.Invalidated(client="ci", mode="hard", targets=1, objects=2),
         events.Draining(seconds=1),
         events.Stopped(),
         tls.HaproxyStarted(pid=1, ports=(443,)),

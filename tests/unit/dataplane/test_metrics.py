@@ -40,5 +40,16 @@ def test_events_and_routes_are_counted():
     assert 'vgw_route_latency_seconds_sum{route="default/tea"} 0.5' in lines
 
 
+def test_index_of_the_cache_is_published():
+    index = {"objects": 2, "tags": 3, "bytes": 4, "limit": 5, "refused": {"index-full": 6, "too-many-tags": 0}}
+    lines = page(EventCounters(), SERVED, {"index": index}).splitlines()
+    assert "vgw_cache_index_objects 2" in lines
+    assert "vgw_cache_index_tags 3" in lines
+    assert "vgw_cache_index_bytes 4" in lines
+    assert "vgw_cache_index_limit_bytes 5" in lines
+    assert 'vgw_cache_index_refused_total{reason="index-full"} 6' in lines
+    assert 'vgw_cache_index_refused_total{reason="too-many-tags"} 0' in lines
+
+
 def test_metrics_without_ghost_have_the_other_families():
     assert "vgw_route" not in page(EventCounters(), SERVED, None)

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from varnish_gateway import errors
+from varnish_gateway.dataplane.process.memory import Memory
 from varnish_gateway.dataplane.settings import extra_arguments, from_environment
 from varnish_gateway.runtime.environment import Address
 
@@ -33,6 +34,25 @@ def test_defaults_without_any_variable():
     assert settings.storage == ("malloc,256m",)
     assert settings.sockets.plain[1].argument == "http-80=:80,http"
     assert settings.ghost_config_path == Path("/var/run/varnish/ghost.json")
+    assert settings.cached_routes == 200
+
+
+def test_cache_of_a_pod_is_half_of_its_memory():
+    def storage(limit: int | None, **env: str) -> tuple[str, ...]:
+        return from_environment({"CONFIGMAP_NAME": "c", **env}, Memory(limit, 64 * 2**30)).storage
+
+    assert storage(None) == ("malloc,256m",)
+    assert storage(None, MEMORY_REQUEST=str(2**30)) == ("malloc,512m",)
+    assert storage(None, MEMORY_REQUEST="0") == ("malloc,256m",)  # Kubernetes writes that for none
+    assert storage(4 * 2**30, MEMORY_REQUEST=str(2**30)) == ("malloc,2048m",)
+    assert storage(4 * 2**30, VARNISH_STORAGE="malloc,75%") == ("malloc,3072m",)
+    assert storage(4 * 2**30, VARNISH_STORAGE="malloc,1g") == ("malloc,1g",)
+
+
+def test_cache_from_files_is_that_of_one_machine():
+    memory = Memory(physical=64 * 2**30)
+    assert from_environment({}, memory).storage == ("malloc,1024m",)
+    assert from_environment({"VARNISH_STORAGE": "malloc,50%"}, memory).storage == ("malloc,32768m",)
 
 
 def test_every_variable_is_read():
@@ -46,16 +66,20 @@ def test_every_variable_is_read():
             "DRAIN_SECONDS": "1.5",
             "LOG_LEVEL": "warn",
             "TLS_CERT_DIR": "/t",
+            "INVALIDATION_TOKENS_FILE": "/s/tokens.json",
             "POD_NAME": "p",
             "GATEWAY_NAME": "g",
             "CONFIGMAP_NAME": "c",
             "DASHBOARD_ADDR": "[::1]:9",
+            "METRICS_CACHED_ROUTES": "7",
         }
     )
     assert settings.sockets.plain[1].argument == "a=:81,http"
     assert settings.storage == ("malloc,1m", "big=file,/x,1g")
     assert (settings.drain_seconds, settings.log_level) == (1.5, "WARNING")
     assert settings.dashboard == Address("::1", 9)
+    assert settings.invalidation_tokens == Path("/s/tokens.json")
+    assert settings.cached_routes == 7
 
 
 @pytest.mark.parametrize("flag", ["-M", "-S", "-F", "-f", "-n", "-n/tmp"])
@@ -78,6 +102,8 @@ def test_argument_of_the_chaperone_itself_is_rejected(flag):
         ("SECRET_NAME", "-"),
         ("NAMESPACE", "a b"),
         ("LOG_LEVEL", "loud"),
+        ("MEMORY_REQUEST", "512Mi"),
+        ("METRICS_CACHED_ROUTES", "all"),
         ("VARNISH_HTTP_ADDR", "localhost"),
     ],
 )

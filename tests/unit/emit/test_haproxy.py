@@ -53,7 +53,10 @@ def test_a_name_that_is_too_long_for_any_line_is_alone():
 
 def test_each_port_has_its_frontend_and_its_varnishd_socket():
     text = config(
-        [Bind(443, ("ipv4@*:443", "ipv6@[::]:443")), Bind(8443, ("ipv4@127.0.0.1:8443",))],
+        [
+            Bind(443, ("ipv4@*:443", "ipv6@[::]:443"), "https-443.sock"),
+            Bind(8443, ("ipv4@127.0.0.1:8443",), "https-8443.sock"),
+        ],
         MACHINE,
         admin_socket(7, "secret"),
     )
@@ -65,11 +68,28 @@ def test_each_port_has_its_frontend_and_its_varnishd_socket():
 
 def test_validation_has_no_tickets_and_its_fallback_lets_everybody_in():
     text = config(
-        [Bind(443, ("a:443",), Clients("c.pem")), Bind(444, ("a:444",), Clients("c.pem", True))], MACHINE, "a"
+        [Bind(443, ("a:443",), "s", Clients("c.pem")), Bind(444, ("a:444",), "s", Clients("c.pem", True))], MACHINE, "a"
     )
     strict, insecure = (line for line in text.splitlines() if line.startswith("  bind "))
     assert strict.endswith(" no-tls-tickets verify required ca-file tls/c.pem")
     assert " no-tls-tickets verify optional ca-ignore-err all crt-ignore-err all ca-file tls/c.pem" in insecure
+
+
+def test_a_plain_port_has_no_tls_and_states_its_own_port():
+    text = config([Bind(8081, ("ipv4@*:8081",), "http-later.sock", is_tls=False)], MACHINE, "a")
+    _, _, sections = text.partition("\nfrontend ")
+    assert (
+        sections
+        == """\
+http-8081
+  bind ipv4@*:8081 v6only
+  tcp-request connection set-dst-port int(8081)
+  default_backend http-8081
+
+backend http-8081
+  server varnishd unix@http-later.sock send-proxy-v2 proxy-v2-options ssl,cert-cn,ssl-cipher,authority
+"""
+    )
 
 
 @pytest.mark.parametrize(("drain_seconds", "finish"), [(5, "600s"), (900.5, "901s")])

@@ -1,13 +1,25 @@
 """Shards: what changed and nothing else, the same content whatever the history."""
 
+from zlib import crc32
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from support.builders.meeting_names import MEETING
 from varnish_gateway.api import Key
-from varnish_gateway.api.varnish import Forwarding, Parameters, Paths
-from varnish_gateway.emit.routing import BYTES_PER_SHARD, PER_SHARD, Shards, patched, request_rules, shard_of
+from varnish_gateway.api.varnish import Forwarding, Parameters, Paths, SharesParameters
+from varnish_gateway.emit.routing import (
+    BYTES_PER_SHARD,
+    ENOUGH_SHARDS,
+    PER_SHARD,
+    STORABLE_BYTES,
+    Shards,
+    patched,
+    request_rules,
+    shard_of,
+)
 from varnish_gateway.ir import wire
 
 
@@ -114,6 +126,12 @@ def test_a_route_at_the_boundary_does_not_reshuffle_everything():
     assert len(shards.update(routes=routes("r0"))) == 1
 
 
+def test_pod_of_twenty_thousand_routes_reads_few_shards():
+    shards = Shards()
+    shards.update(routes=routes(*(f"r{n}" for n in range(20_000))))
+    assert len(shards) == ENOUGH_SHARDS
+
+
 def test_large_routes_get_more_shards_so_that_each_fits_into_a_config_map():
     shards = Shards()
     rule = wire.Rule(matches=(wire.Match(path=wire.PathMatch("exact", "/" + "x" * 90_000)),))
@@ -124,6 +142,73 @@ def test_large_routes_get_more_shards_so_that_each_fits_into_a_config_map():
     assert len(shards.update(routes={key("r0"): None})) == 1, "it does not shrink as long as the bytes need the shards"
     shards.update(routes=dict.fromkeys(large))
     assert len(shards) == 1
+
+
+def listeners_of(size: int) -> tuple[wire.Listener, ...]:
+    return tuple(wire.Listener(name="x" * 900 + f"{n:04}", socket="http-80", port=80) for n in range(size // 1000))
+
+
+def test_routes_leave_the_shard_of_listeners_where_both_are_too_large():
+    """Beside them lies main.vcl with up to 400,000 bytes of user VCL, and a ConfigMap takes 1 MiB."""
+    shards = Shards()
+    shards.update(routes=large_routes("a", "b", "c"))
+    assert len(shards) == 1
+    grown = shards.update(listeners=listeners_of(300_000), routes={})
+    assert (len(shards), grown.keys()) == (2, {0, 1})
+    assert len(grown[0]) < BYTES_PER_SHARD
+    assert b'"routes"' not in grown[0]
+    assert len(shards.resize(1)) == 2, "it doesn't fit into the number in use"
+    fewer = shards.update(routes={key("a"): None})
+    assert len(shards) == 2, "no back and forth"
+    assert fewer.keys() == {1}
+    shards.update(listeners=(), routes=dict.fromkeys(map(key, "bc")))
+    assert len(shards) == 1
+
+
+def large_routes(*names: str) -> dict[Key, wire.Route | None]:
+    rule = wire.Rule(matches=(wire.Match(path=wire.PathMatch("exact", "/" + "x" * 100_000)),))
+    return {key(name): replace(route(name), rules=(rule,)) for name in names}
+
+
+def test_large_routes_whose_names_meet_do_not_multiply_shards():
+    """Each change of any route would move all of them, and each pod that starts would read thousands of shards."""
+    assert len({crc32(f"default/{name}".encode()) for name in MEETING}) == 1
+    shards = Shards()
+    shards.update(routes=large_routes(*MEETING[:5]))
+    assert len(shards) <= ENOUGH_SHARDS
+
+
+def test_routes_whose_names_meet_in_another_tenants_shard_do_not_keep_it_from_being_stored():
+    shards = Shards(ENOUGH_SHARDS, most_bytes=STORABLE_BYTES)
+    shards.update(routes=large_routes(*MEETING))
+    place = shard_of("default", MEETING[0], len(shards))
+    name = next(f"web{n}" for n in range(10_000) if shard_of("shop", f"web{n}", len(shards)) == place)
+    victim = replace(route(name), namespace="shop")
+    changed = shards.update(routes={Key("HTTPRoute", "shop", name): victim})
+    assert changed.keys() == {place}
+    assert len(changed[place]) < STORABLE_BYTES + 1000
+    served = msgspec.json.decode(changed[place], type=wire.Routing).routes
+    assert victim in served
+    assert {f"{one.namespace}/{one.name}" for one in served}.isdisjoint(shards.left_out)
+    assert len(served) + len(shards.left_out) == len(MEETING) + 1
+    shards.update(routes=dict.fromkeys(map(key, MEETING[4:])))
+    assert shards.left_out == ()
+
+
+def test_route_that_was_left_out_of_a_shard_that_is_gone_is_forgotten():
+    shards = Shards(most_bytes=STORABLE_BYTES)
+    shards.update(routes=large_routes(*MEETING))
+    assert len(shards) > 1
+    assert shards.left_out
+    shards.update(routes=dict.fromkeys(map(key, MEETING)))
+    assert (len(shards), shards.left_out) == (1, ())
+
+
+def test_shard_of_any_size_is_complete_where_nothing_limits_it():
+    shards = Shards(ENOUGH_SHARDS)
+    changed = shards.update(routes=large_routes(*MEETING))
+    assert (decoded(shards.all()).keys(), shards.left_out) == (set(MEETING), ())
+    assert len(changed) == 1
 
 
 def test_single_large_route_does_not_multiply_shards():
@@ -157,3 +242,12 @@ def test_request_rules_travel_with_the_first_shard_and_only_where_they_say_somet
     assert shards.update(requests=request_rules(None), routes={}) == {}
     (text,) = shards.update(requests=request_rules(Parameters()), routes={}).values()
     assert b"requests" not in (text or b"")
+
+
+def test_shares_travel_only_where_they_differ_from_the_defaults():
+    """Pods that don't know the field read a shard without it."""
+    defaults = SharesParameters(namespace=75, route=50, backend=70, web_sockets=25)
+    assert Shards().update(requests=request_rules(Parameters(shares=defaults)), routes={}) == {}
+    parameters = Parameters(shares=SharesParameters(route=80, backend_connections=500))
+    (text,) = Shards().update(requests=request_rules(parameters), routes={}).values()
+    assert b'"requests":{"shares":{"route":80,"backendConnections":500}}' in (text or b"")

@@ -74,3 +74,18 @@ def test_resize_grows_beyond_the_asked_number_where_values_do_not_fit():
     assert len(sharded) == 4
     sharded.resize(8)
     assert len(sharded) == 8
+
+
+def test_shards_become_fuller_once_there_are_enough():
+    sharded = ShardedMap(ShardRules(grow_above=4, shrink_below=1, most_bytes=100, enough=8), size=len)
+    sharded.update(dict.fromkeys(names(100), b""))
+    assert len(sharded) == 8
+    sharded.update(dict.fromkeys(names(100), b"0123456789"))
+    assert len(sharded) > 8, "bytes still count"
+
+
+def test_more_shards_than_enough_stay_where_they_are_in_use():
+    """Another number would move every value."""
+    sharded = ShardedMap(ShardRules(grow_above=4, shrink_below=1, enough=8), 32)
+    assert len(sharded.update(dict.fromkeys(names(40), 1))) < 32
+    assert len(sharded) == 32

@@ -1,5 +1,7 @@
 """main.vcl and what the compiler says about it."""
 
+import re
+
 from varnish_gateway.emit.vcl import POSTAMBLE, PREAMBLE, localise, main_vcl
 from varnish_gateway.ir import UserVcl
 
@@ -14,8 +16,18 @@ def test_order_is_preamble_user_postamble():
 
 
 def test_error_handling_is_left_to_the_user():
-    assert "vcl_synth" not in main_vcl()
-    assert "vcl_backend_error" not in main_vcl()
+    """But for one guarded call in each subroutine."""
+    for name, call in (("vcl_synth", "ghost.revived"), ("vcl_backend_error", "ghost.stale")):
+        (body,) = re.findall(rf"sub {name} {{\n(.*?)\n}}\n", main_vcl(), re.DOTALL)
+        assert re.fullmatch(rf" +if \({call}\(\)\) {{\n +return \((abandon|restart)\);\n +}}", body)
+
+
+def test_pods_without_cache_policies_get_a_frame_without_them():
+    vcl = main_vcl(USER, caching=False)
+    assert "oops" in vcl
+    assert "vcl_synth" not in vcl
+    assert "vcl_backend_error" not in vcl
+    assert "return (hash)" not in vcl
 
 
 def mapped(line: int, vcl: str, file: str = "main.vcl") -> str:

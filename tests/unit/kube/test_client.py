@@ -21,6 +21,15 @@ async def test_read_is_retried_after_a_server_error():
     assert len(server.asked) == 4
 
 
+async def test_read_that_may_come_from_memory_says_how_new_it_has_to_be():
+    server = ScriptedApiServer().then(200, {"kind": "ConfigMap"})
+    async with client_of(server) as client:
+        await client.get(CONFIG_MAP, "cm", namespace="n", not_older_than="17")
+        await client.get(CONFIG_MAP, "cm", namespace="n")
+    path = "GET /api/v1/namespaces/n/configmaps/cm"
+    assert server.asked == [f"{path}?resourceVersion=17", path]
+
+
 async def test_retries_are_limited():
     server = ScriptedApiServer().then(503, {"message": "starting"})
     async with client_of(server, attempts=3) as client:

@@ -57,8 +57,8 @@ def test_delays_have_jitter():
 
 def test_wish_of_the_server_is_kept_and_its_clients_spread_out():
     hasty, patient = RequestBackoff(jitter=lambda: 0.0), RequestBackoff(jitter=lambda: 1.0)
-    assert (hasty.next(at_least=4), patient.next(at_least=4)) == (4, 6)
-    assert hasty.next(at_least=7200) == 60, "but not for hours"
+    assert (hasty.next(asked=4), patient.next(asked=4)) == (4, 6)
+    assert hasty.next(asked=7200) == 60, "but not for hours"
 
 
 @given(st.floats(0.1, 100))

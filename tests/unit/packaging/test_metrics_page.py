@@ -9,15 +9,18 @@ import yaml
 
 from varnish_gateway.chaperone.feeds.cluster import ClusterFeed
 from varnish_gateway.dataplane.change import ServingState
+from varnish_gateway.dataplane.ghost.metrics import CachedRoutes, eviction_lines
 from varnish_gateway.dataplane.metrics import EventCounters
 from varnish_gateway.dataplane.metrics import page as chaperone_page
 from varnish_gateway.dataplane.tls import metrics as tls
 from varnish_gateway.dataplane.tls.expiry import CertificateExpiry
+from varnish_gateway.dataplane.varnish.metrics import cache_lines
 from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.operator.execute.queue import Queue
 from varnish_gateway.operator.leadership import AlwaysLeading
 from varnish_gateway.operator.metrics import MetricSources
 from varnish_gateway.operator.metrics import page as operator_page
+from varnish_gateway.translate.gateway.parameter_use import ParameterUse
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
@@ -30,8 +33,18 @@ COUNTS = {
     "misses": 1,
     "passes": 0,
     "loops": 0,
+    "rejections": 0,
     "status": {"2xx": 1},
     "latency": {"buckets": [{"le": 0.001, "count": 1}], "count": 1, "sum": 0.5},
+    "cache": {
+        "default/pages": {
+            "requests": {"hit": 1},
+            "stored": 1,
+            "revalidated": 0,
+            "uncacheable": {"private": 1},
+            "bytes": {"cache": 1, "origin": 1},
+        }
+    },
 }
 
 
@@ -45,9 +58,16 @@ def kube() -> Metrics:
 
 
 def of_a_pod() -> str:
-    ghost = {"routes": {"default/tea": COUNTS}, "unrouted": {}, "overBudget": 1}
+    ghost = {"routes": {"default/tea": COUNTS}, "unrouted": {}, "overBudget": 1, "rejections": {"route": 1}}
+    ghost["index"] = {"objects": 1, "refused": {"index-full": 1}}
+    evicted = {"evicted": COUNTS["latency"]}
     feed = SimpleNamespace(_away_since=None, _watches=(), _client=SimpleNamespace(metrics=kube()))
-    more = (*tls.lines([{"pxname": "https-443"}], [CertificateExpiry(443, "a", 0.0)]), *ClusterFeed.metrics(feed))
+    counters = {"MAIN.n_object", "MAIN.n_expired", "MAIN.n_lru_nuked", "MAIN.n_lru_limited"}
+    counters |= {f"SMA.s0.{field}" for field in ("g_bytes", "g_space", "c_fail")}
+    cache = cache_lines(dict.fromkeys(counters, 1))
+    of_tls = tls.lines([{"pxname": "https-443"}], [CertificateExpiry(443, "a", 0.0)])
+    of_ghost = (*CachedRoutes(1).lines(ghost), *eviction_lines(evicted))
+    more = (*of_ghost, *cache, *of_tls, *ClusterFeed.metrics(feed))
     return chaperone_page(EventCounters(), SERVED, ghost) + "".join(f"{line}\n" for line in more)
 
 
@@ -55,10 +75,14 @@ def of_an_operator() -> str:
     sources = MetricSources(
         kube=kube(),
         queue=Queue(),
-        reconciler=SimpleNamespace(gateways={}, faults={}),
+        reconciler=SimpleNamespace(
+            gateways={}, faults={}, postponed={}, parameters=ParameterUse(), invalidations=SimpleNamespace(unfinished=0)
+        ),
         writer=SimpleNamespace(counts={("Service", "apply"): 1}),
         workers=SimpleNamespace(is_running=False, failures={"Conflict": 1}),
+        compiler=(),
         leadership=AlwaysLeading(),
+        invalidations=SimpleNamespace(counts={"confirmed": 1}),
     )
     return operator_page(sources)
 
@@ -100,7 +124,7 @@ def test_other_words_of_the_page_are_metrics_too():
 def test_alerts_are_rules_of_prometheus():
     (block,) = re.findall(r"^```yaml\n(groups:.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     (group,) = yaml.safe_load(block)["groups"]
-    assert len(group["rules"]) == 5
+    assert len(group["rules"]) == 6
     for rule in group["rules"]:
         assert {"alert", "expr"} <= rule.keys() <= {"alert", "expr", "for", "annotations"}
         assert "vgw_" in rule["expr"]

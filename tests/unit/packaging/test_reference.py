@@ -7,12 +7,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
+from varnish_gateway.api.varnish import CacheFields
 from varnish_gateway.cli.main import parser
 from varnish_gateway.emit import names
+from varnish_gateway.ir.capabilities import CAPABILITIES
 from varnish_gateway.ir.reserved import RESERVED_PORTS
+from varnish_gateway.translate.policy.presets import PRESETS
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src" / "varnish_gateway"
@@ -21,10 +25,10 @@ SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | 
 DEPLOYED = yaml.safe_load((ROOT / "charts" / "varnish-gateway" / "values.yaml").read_text())
 
 
-def rows(section: str) -> dict[str, list[str]]:
-    """Return the rows of a section's tables by each name in the first cell."""
+def rows(section: str, text: str | None = None) -> dict[str, list[str]]:
+    """Return the rows of the tables of a section, or of a part of it, by each name in the first cell."""
     found = {}
-    for line in re.findall(r"^\| (`.*) \|$", SECTIONS[section], re.MULTILINE):
+    for line in re.findall(r"^\| (`.*) \|$", SECTIONS[section] if text is None else text, re.MULTILINE):
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]
         names_here = re.findall(r"`([^`]+)`", cells[0])
         assert not found.keys() & names_here, f"{names_here} is there twice"
@@ -42,21 +46,60 @@ def fields(schema: dict, path: str = "") -> Iterator[tuple[str, dict, bool]]:
             yield from fields(inside["items"], f"{here}[]")
 
 
-def crd_fields() -> list[tuple[str, dict, bool]]:
-    crd = yaml.safe_load((ROOT / "deploy" / "crds" / "gatewayclassparameters.yaml").read_text())
-    return list(fields(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]))
+def crd_fields() -> list[tuple[str, str, dict, bool]]:
+    """Return every field of our CRDs, with its kind."""
+    crds = [yaml.safe_load(path.read_text())["spec"] for path in sorted((ROOT / "deploy" / "crds").glob("*.yaml"))]
+    return [
+        (crd["names"]["kind"], *field)
+        for crd in crds
+        for field in fields(crd["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"])
+    ]
 
 
-def test_every_field_of_the_crd_is_named_and_no_other():
-    assert rows("GatewayClassParameters").keys() == {path for path, _, _ in crd_fields()}
+def field_rows(kind: str) -> dict[str, list[str]]:
+    """Return the rows of the table of a kind's fields, which is the first one."""
+    return rows(kind, SECTIONS[kind].partition("\n### ")[0])
 
 
-@pytest.mark.parametrize(("path", "schema", "required"), crd_fields(), ids=[path for path, _, _ in crd_fields()])
-def test_the_default_of_a_field_is_right(path, schema, required):
-    documented = rows("GatewayClassParameters")[path][0]
+@pytest.mark.parametrize("page", ["guides/upgrading.md", "contributing/decisions/048-capabilities.md"])
+def test_every_capability_has_a_row_and_no_other(page):
+    table = (ROOT / "docs" / page).read_text().partition("| Capability |")[2].partition("\n\n")[0]
+    assert rows("", table).keys() == CAPABILITIES.keys()
+
+
+@pytest.mark.parametrize("kind", {kind: None for kind, *_ in crd_fields()})
+def test_every_field_of_a_crd_is_named_and_no_other(kind):
+    assert field_rows(kind).keys() == {path for one, path, _, _ in crd_fields() if one == kind}
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "schema", "required"), crd_fields(), ids=[f"{kind} {path}" for kind, path, *_ in crd_fields()]
+)
+def test_the_default_of_a_field_is_right(kind, path, schema, required):
+    documented = field_rows(kind)[path][0]
     assert (documented == "required") == required
     if schema.get("default") not in (None, {}):
         assert documented == f"`{schema['default']}`"
+
+
+def test_every_preset_is_described_with_its_fields():
+    described = dict(re.findall(r"^\| `([-\w]+)` \| [^|]* \| (.*) \|$", PAGE.partition("### Presets")[2], re.MULTILINE))
+    expected = {name: "; ".join(preset_fields(fields)) for name, fields in PRESETS.items()}
+    assert {name: described.get(name) for name in PRESETS} == expected
+
+
+def preset_fields(preset: CacheFields) -> Iterator[str]:
+    for path, value in flat(msgspec.to_builtins(preset)):
+        values = value if isinstance(value, tuple) else [json.dumps(value).strip('"')]
+        yield f"`{path}` {', '.join(f'`{one}`' for one in values)}"
+
+
+def flat(document: dict, path: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in document.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{path}{name}.")
+        elif value is not None:
+            yield f"{path}{name}", value
 
 
 def variables(*modules: str) -> set[str]:

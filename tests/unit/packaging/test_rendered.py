@@ -55,3 +55,14 @@ def test_the_operator_may_hold_the_lease_of_its_class():
     (role,) = [document for document in documents(DEPLOY / "01-operator.yaml") if document["kind"] == "Role"]
     named = [name for rule in role["rules"] for name in rule.get("resourceNames", ())]
     assert named == [f"{LEASE}-{OperatorSettings().class_name}"]
+
+
+def test_operator_that_starts_has_minutes_before_kubelet_restarts_it():
+    """A large cluster has a lot to read and to compile."""
+    (deployment,) = [
+        document for document in documents(DEPLOY / "01-operator.yaml") if document["kind"] == "Deployment"
+    ]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    probe = container["startupProbe"]
+    assert probe["httpGet"] == container["livenessProbe"]["httpGet"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 300

@@ -47,3 +47,10 @@ def test_limit_of_one_delay_limits_the_growth_too() -> None:
     backoff = Backoff(1.0, 10.0)
     assert [backoff.next(most=3.0) for _ in range(4)] == [1.0, 2.0, 3.0, 3.0]
     assert [backoff.next() for _ in range(2)] == [6.0, 10.0]
+
+
+def test_delay_that_was_asked_for_is_kept_spread_out_and_limited() -> None:
+    assert Backoff(1, 60).next(asked=20) == 20
+    assert Backoff(1, 60, jitter=lambda: 1.0).next(asked=20) == 30
+    assert Backoff(30, 60).next(asked=20) == 30
+    assert Backoff(1, 60).next(asked=7200) == 60

@@ -5,10 +5,13 @@ import logging
 
 import pytest
 
+from support.held_regexes import HeldRegexes
+from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.standalone import engine as module
 from varnish_gateway.standalone.engine import LONGEST_NAME, MANY, Engine, directory_name
+from varnish_gateway.translate.route import regexes
 
 CAFE, OTHER = Key("Gateway", "default", "cafe"), Key("Gateway", "default", "other")
 
@@ -16,16 +19,20 @@ CAFE, OTHER = Key("Gateway", "default", "cafe"), Key("Gateway", "default", "othe
 class Recorder:
     """Stands for Plane."""
 
-    def __init__(self, key, work_dir, report, *, after):
-        self.after = after
+    def __init__(self, key, work_dir, report, *, after, tokens):
+        self.after, self.tokens = after, tokens
         self.key, self.work_dir, self.report = key, work_dir, report
         self.updates: list[tuple[object, object]] = []
         self.closed = False
+        self.ports, self.former_ports, self.needed, self.listeners = frozenset(), frozenset(), frozenset(), ()
         self.task = asyncio.get_running_loop().create_future()
 
     def update(self, delta, slices, *, is_whole=False) -> None:
         self.updates.append((delta, dict(slices)))
         self.is_whole = is_whole
+
+    def need(self, ports) -> None:
+        self.needed = ports
 
     async def drain(self) -> None: ...
 
@@ -46,7 +53,9 @@ def conf(tmp_path):
 
 @pytest.fixture
 async def engine(conf):
-    return Engine([str(conf)], conf / "work")
+    made = Engine([str(conf)], conf / "work", conf / "tokens.json")
+    yield made
+    await made.close()
 
 
 def gateway(name: str, port: int) -> str:
@@ -90,6 +99,7 @@ async def test_each_gateway_has_a_plane(engine, conf):
     write(engine, conf, gateway=gateway("cafe", 8080), other=gateway("other", 8081))
     assert engine.planes.keys() == {CAFE, OTHER}
     assert engine.planes[CAFE].work_dir.name == "default.cafe"
+    assert engine.planes[CAFE].tokens == conf / "tokens.json", "its varnishd must not read them"
     write(engine, conf, route=route("a"))
     assert (len(engine.planes[CAFE].updates), len(engine.planes[OTHER].updates)) == (2, 1), "only what changed"
     other = engine.planes[OTHER]
@@ -196,10 +206,10 @@ async def test_statuses_are_logged_when_they_change(engine, conf, caplog):
     write(engine, conf, route=route("a") + "# a comment\n")
     write(engine, conf, route=route("a").replace("rules: [{}]", "rules: [{}, {}]"))
     assert caplog.messages == [], "another generation of the same verdict is no news"
-    engine.planes[CAFE].report(CAFE, False, "port 8080 is in use")
+    engine.planes[CAFE].report(CAFE, False, "port 8080 is in use", {})
     await asyncio.sleep(0)
     assert caplog.messages[-1].startswith("Gateway default/cafe: not Programmed (Pending): port 8080 is in use")
-    engine.planes[CAFE].report(CAFE, True, "")
+    engine.planes[CAFE].report(CAFE, True, "", {})
     await asyncio.sleep(0)
     assert caplog.messages[-1].startswith("Gateway default/cafe: Accepted, Programmed, ResolvedRefs")
 
@@ -209,13 +219,13 @@ async def test_listener_set_is_programmed_with_its_gateway(engine, conf, caplog)
     allowing = gateway("cafe", 8080).replace("spec: {", "spec: {allowedListeners: {namespaces: {from: Same}}, ")
     write(engine, conf, gateway=allowing, sets=listener_set("more", "cafe"))
     for served, text in ((False, "not Programmed (ParentNotProgrammed): no"), (True, "Accepted, Programmed")):
-        engine.planes[CAFE].report(CAFE, served, "" if served else "no")
+        engine.planes[CAFE].report(CAFE, served, "" if served else "no", {})
         await asyncio.sleep(0)
         assert any(line.startswith(f"ListenerSet default/more: {text}") for line in caplog.messages)
     write(engine, conf, sets=listener_set("other", "cafe"))
     assert any(line.startswith("ListenerSet default/other: Accepted, Programmed") for line in caplog.messages)
     caplog.clear()
-    engine.planes[CAFE].report(CAFE, False, "no")
+    engine.planes[CAFE].report(CAFE, False, "no", {})
     await asyncio.sleep(0)
     assert [line.partition(":")[0] for line in caplog.messages] == ["Gateway default/cafe", "ListenerSet default/other"]
 
@@ -267,3 +277,103 @@ def test_long_names_have_short_unique_directories():
     assert names[0] == f"n.{short.name}"
     assert len(set(names)) == 3
     assert max(map(len, names)) == LONGEST_NAME
+
+
+def regex_route(name: str, pattern: str) -> str:
+    match = f"{{matches: [{{path: {{type: RegularExpression, value: {pattern}}}}}]}}"
+    return route(name).replace("rules: [{}]", f"rules: [{match}]")
+
+
+@pytest.fixture
+def held(monkeypatch):
+    found = HeldRegexes()
+    monkeypatch.setattr(regexes, "compile_regex", found.compile_regex)
+    yield found
+    found.released.set()
+
+
+def served(engine: Engine) -> list[str]:
+    """Return the routes that the plane was told about, in order."""
+    return [key.name for delta, _ in engine.planes[CAFE].updates if delta for key in delta.routes]
+
+
+async def test_regexes_of_a_route_delay_no_other_change(engine, conf, held):
+    write(engine, conf, gateway=gateway("cafe", 8080))
+    write(engine, conf, slow=regex_route("slow", "/held-by-run"))
+    await until_async(held.began.is_set)
+    write(engine, conf, other=route("other"))
+    assert served(engine) == ["other"]
+    assert not held.released.is_set()
+    held.released.set()
+    await until_async(lambda: served(engine) == ["other", "slow"])
+
+
+async def test_first_configuration_is_complete(engine, conf):
+    (conf / "route.yaml").write_text(regex_route("web", "/compiled-at-the-start"))
+    serving = asyncio.create_task(engine.serve())
+    await until_async(lambda: engine.planes)
+    assert [[key.name for key in delta.routes] for delta, _ in engine.planes[CAFE].updates] == [["web"]]
+    serving.cancel()
+
+
+async def test_first_configuration_has_cache_policies_with_globs(engine, conf, caplog):
+    (conf / "policy.yaml").write_text(
+        "apiVersion: gateway.varnish-software.com/v1alpha1\nkind: VarnishCachePolicy\nmetadata: {name: all}\n"
+        "spec:\n"
+        "  targetRef: {group: gateway.networking.k8s.io, kind: Gateway, name: cafe}\n"
+        "  defaultTTL: 1m\n"
+        "  cacheKey: {queryParameters: {exclude: ['compiled-at-the-start-*']}}\n"
+    )
+    caplog.set_level(logging.INFO)
+    serving = asyncio.create_task(engine.serve())
+    await until_async(lambda: engine.planes)
+    [(delta, _)] = engine.planes[CAFE].updates
+    [listener] = delta.listeners
+    assert not listener.cache.off
+    assert "VarnishCachePolicy default/all" in caplog.text
+    assert "Pending" not in caplog.text
+    serving.cancel()
+
+
+async def test_start_compiles_no_regexes_of_a_route_that_attaches_nowhere(engine, conf, held):
+    (conf / "route.yaml").write_text(regex_route("web", "/held-without-a-gateway").replace("cafe", "elsewhere"))
+    serving = asyncio.create_task(engine.serve())
+    await until_async(lambda: engine.planes)
+    assert not held.began.is_set()
+    serving.cancel()
+
+
+async def test_files_that_change_while_the_first_ones_load_are_served_with_them(engine, conf, held):
+    (conf / "slow.yaml").write_text(regex_route("slow", "/held-while-files-load"))
+    (conf / "more.yaml").write_text(gateway("other", 8081))
+    serving = asyncio.create_task(engine.serve())
+    await until_async(held.began.is_set)
+    write(engine, conf, a=route("a"), more=None)
+    assert engine.planes == {}
+    write(engine, conf, more=gateway("other", 8082))
+    held.released.set()
+    await until_async(lambda: engine.planes)
+    [(delta, _)] = engine.planes[CAFE].updates
+    assert sorted(key.name for key in delta.routes) == ["a", "slow"]
+    [(delta, _)] = engine.planes[OTHER].updates
+    assert [listener.port for listener in delta.listeners] == [8082]
+    serving.cancel()
+
+
+async def test_bug_in_translation_of_compiled_routes_stops_the_process(engine, conf, held, monkeypatch):
+    serving = asyncio.create_task(engine.serve())
+    await until_async(lambda: engine.planes)
+    write(engine, conf, slow=regex_route("slow", "/held-by-a-bug"))
+    await until_async(held.began.is_set)
+    monkeypatch.setattr(engine.planes[CAFE], "update", None)
+    held.released.set()
+    with pytest.raises(TypeError):
+        await serving
+
+
+async def test_gateway_releases_a_former_port_that_another_one_needs(engine, conf):
+    write(engine, conf, gateway=gateway("cafe", 8080), other=gateway("other", 8081))
+    cafe, other = engine.planes[CAFE], engine.planes[CAFE._replace(name="other")]
+    cafe.ports, cafe.former_ports, other.ports = frozenset({80}), frozenset({8080, 9090}), frozenset({8081, 8080})
+    write(engine, conf, gateway=gateway("cafe", 80))
+    assert (cafe.needed, other.needed) == ({8080}, frozenset())

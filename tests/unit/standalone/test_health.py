@@ -15,15 +15,17 @@ CAFE = Key("Gateway", "default", "cafe")
 
 
 @pytest.fixture
-async def ask():
+async def ask(tmp_path):
     serving = SimpleNamespace(planes={}, problems=[], is_up_to_date=True, rejections=0)
-    server = health_server(serving)
+    (tmp_path / "tokens.json").write_text('{"tokens": [{"name": "ci", "token": "0123456789abcdef"}]}')
+    server = health_server(serving, tmp_path / "tokens.json")
     await server.start(Address("127.0.0.1", 0))
 
     async def get(path: str) -> tuple[int, object]:
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{server.port}{path}") as response:
             return response.status, await response.json() if path == "/ready" else await response.text()
 
+    get.port = server.port
     get.planes, get.problems, get.serving = serving.planes, serving.problems, serving
     yield get
     await server.stop()
@@ -76,3 +78,23 @@ async def test_metrics_have_the_label_gateway_and_count_rejected_files(ask):
         'vgw_route_hits_total{gateway="default/cafe",route="a"} 2',
         'vgw_route_hits_total{gateway="default/other",route="a"} 2',
     ]
+
+
+class CachingPlane(SimpleNamespace):
+    may_hold_objects, routes = True, frozenset()
+
+    async def invalidate(self, _invalidation, client) -> tuple[int, ...]:
+        raise ConnectionError(f"{client}: no worker")
+
+
+async def test_invalidation_goes_to_every_gateway_and_names_the_one_that_fails(ask):
+    ask.planes[CAFE] = CachingPlane()
+    where, headers = f"http://127.0.0.1:{ask.port}/invalidate", {"Authorization": "Bearer 0123456789abcdef"}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        async with session.post(where, json={"targets": [{"host": "a"}]}) as answer:
+            failed = answer.status, await answer.json()
+        ask.planes[CAFE].may_hold_objects = False
+        async with session.post(where, json={"targets": [{"host": "a"}]}) as answer:
+            nothing_runs = answer.status
+    assert failed == (503, {"error": "Gateway default/cafe: ci: no worker; repeat the invalidation"})
+    assert nothing_runs == 503

@@ -1,6 +1,7 @@
 """A Gateway's data plane, with a DataPlane that only records calls."""
 
 import asyncio
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -8,9 +9,11 @@ import pytest
 from support.waiting import until_async
 from varnish_gateway import errors
 from varnish_gateway.api import Key
+from varnish_gateway.api.varnish import Http2Parameters, StorageParameters
 from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.change import Change, Outcome
 from varnish_gateway.ir import GatewayDelta, Parameters, Tls, UserVcl, UserVclUnavailable, wire
+from varnish_gateway.ir.arguments import PLAINTEXT_HTTP2
 from varnish_gateway.standalone import plane as module
 from varnish_gateway.standalone.plane import GATEWAY, Plane
 
@@ -30,7 +33,8 @@ class Recorder:
     def __init__(self, settings):
         self.settings = settings
         self.bus = events.Bus()
-        self.served = SimpleNamespace(ready=True, reason="", problems=())
+        self.served = SimpleNamespace(ready=True, reason="", problems=(), closed={})
+        self.may_hold_objects, self.routes = True, frozenset({"default/a"})
 
     async def start(self) -> None:
         type(self).log.append(("start", self.settings.extra_args, GATEWAY.get()))
@@ -41,6 +45,10 @@ class Recorder:
     async def apply(self, change: Change) -> Outcome:
         type(self).log.append(change)
         return type(self).outcome
+
+    async def invalidate(self, invalidation, client) -> tuple[int, ...]:
+        type(self).log.append((invalidation, client, GATEWAY.get()))
+        return (7,)
 
     async def drain(self, _seconds: float) -> None:
         type(self).log.append("drain")
@@ -59,7 +67,12 @@ def _recorder(monkeypatch):
 @pytest.fixture
 async def plane(tmp_path):
     reports: list[tuple[bool, str]] = []
-    made = Plane(KEY, tmp_path, lambda _key, served, message: reports.append((served, message)))
+    made = Plane(
+        KEY,
+        tmp_path,
+        lambda _key, served, message, _closed: reports.append((served, message)),
+        tokens=tmp_path / "tokens.json",
+    )
     made.reports = reports
     yield made
     await made.close()
@@ -136,7 +149,7 @@ async def test_stopped_plane_has_metrics_that_say_so(plane):
 
 
 async def test_counters_outlive_a_data_plane(plane, monkeypatch):
-    async def lines(_data_plane, counters, _served):
+    async def lines(_data_plane, counters, _routes, _served):
         return [*counters.lines()]
 
     monkeypatch.setattr(module, "scrape", lines)
@@ -183,6 +196,26 @@ async def test_changed_arguments_are_applied_to_the_running_data_plane(plane):
     assert "stop" not in Recorder.log
 
 
+async def test_http2_without_tls_becomes_arguments_of_varnishd(plane):
+    parameters = Parameters(http2=Http2Parameters(plaintext=True), varnishd_extra_args=("-p", "thread_pools=1"))
+    plane.update(first(parameters=parameters), {})
+    await until_async(changes)
+    assert changes()[0].extra_args == (*PLAINTEXT_HTTP2, "-p", "thread_pools=1")
+
+
+async def test_storage_of_the_class_replaces_the_default_store(plane, tmp_path):
+    in_file = StorageParameters(type="File", size="1Gi")
+    plane.update(first(parameters=Parameters(storage=in_file, varnishd_extra_args=("-p", "thread_pools=1"))), {})
+    await until_async(changes)
+    assert changes()[0].extra_args == ("-s", f"file,{tmp_path}/store,{2**30}", "-p", "thread_pools=1")
+    plane.update(GatewayDelta(parameters=Parameters(storage=StorageParameters(size="1Gi"))), {})
+    await until_async(lambda: len(changes()) == 2)
+    assert changes()[1].extra_args == ("-s", f"malloc,{2**30}")
+    plane.update(GatewayDelta(parameters=Parameters(storage=StorageParameters(size="10%"))), {})
+    await until_async(lambda: len(changes()) == 3)
+    assert re.fullmatch(r"malloc,\d+m", changes()[2].extra_args[1])
+
+
 async def test_gateway_without_listeners_runs_nothing(plane):
     plane.update(first(), {})
     await until_async(changes)
@@ -202,6 +235,20 @@ async def test_missing_user_vcl_is_awaited(plane):
     plane.update(GatewayDelta(user_vcl=missing), {})
     await until_async(lambda: len(changes()) == 2)
     assert "# mine" in changes()[1].vcl, "the last good one stays"
+
+
+async def test_invalidation_reaches_the_data_plane_that_runs(plane, tmp_path):
+    assert (plane.may_hold_objects, plane.routes) == (False, frozenset())
+    with pytest.raises(ConnectionError, match="does not run"):
+        await plane.invalidate("everything", "ci")
+    plane.update(first(), {})
+    await until_async(changes)
+    assert (plane.may_hold_objects, plane.routes) == (True, {"default/a"})
+    plane._data_plane.may_hold_objects = False
+    assert not plane.may_hold_objects
+    assert await plane.invalidate("everything", "ci") == (7,)
+    assert Recorder.log[-1] == ("everything", "ci", "default/cafe"), "its log has the name of the Gateway"
+    assert plane._data_plane.settings.invalidation_tokens == tmp_path / "tokens.json"
 
 
 async def test_recovery_without_a_change_is_reported(plane):

@@ -4,7 +4,7 @@ import sys
 
 from support.source_tree import files, imported
 
-TIERS = {"unit", "golden", "property", "simulation", "varnish", "apiserver", "images"}
+TIERS = {"unit", "golden", "property", "simulation", "varnish", "sanitizer", "apiserver", "images"}
 TEST_FILES = [path for path in files("tests", ".py") if "support" not in path.parts]
 SUPPORT = files("tests/support", ".py")
 TOOLS = files("tools", ".py")

@@ -15,10 +15,18 @@ LARGE_FOLDERS: dict[str, str] = {
 }
 SOURCES = {".py": ("src", "tools", "tests/support"), ".rs": ("ghost",)}
 
-SAME_SIGNATURE = "patch() of the simulated client has the signature of the real one"
+SAME_SIGNATURE = "both implement one signature: patch() of a client, pull() of a step of a body, read() of an object"
 PASSAGES_IN = (("src", ".py"), ("tests", ".py"), ("tools", ".py"), ("bench", ".py"), ("ghost", ".rs"))
 REPEATED_PASSAGES: dict[tuple[str, str], str] = {
     ("src/varnish_gateway/kube/client.py", "tests/support/simulation/client.py"): SAME_SIGNATURE,
+    (
+        "ghost/vmod-ghost/src/varnish/cache/incomplete.rs",
+        "ghost/vmod-ghost/src/varnish/pool/sending/whole.rs",
+    ): SAME_SIGNATURE,
+    (
+        "ghost/vmod-ghost/src/varnish/cache/size.rs",
+        "ghost/vmod-ghost/src/varnish/pool/body_deadline.rs",
+    ): SAME_SIGNATURE,
 }
 
 

@@ -55,6 +55,13 @@ def test_shortened_list_keeps_at_least_one_text():
     assert listed([]) == ""
 
 
+def test_list_counts_what_is_not_given_with_what_does_not_fit():
+    assert listed(["x", "y"], more=90) == "x; y; and 90 more"
+    assert listed(["x" * 600, "y" * 600], more=90) == "x" * 600 + "; and 91 more"
+    assert listed(["x"], more=-1) == "x"
+    assert listed([], more=3) == "and 3 more"
+
+
 def test_no_message_is_longer_than_the_api_server_takes():
     long = Problem("Invalid", "x" * 40_000)
     conditions = [

@@ -5,6 +5,7 @@ from support.builders.recording import recording
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.translate import Translator
+from varnish_gateway.translate.conditions import KEYS_COPIED
 from varnish_gateway.translate.route import http_route
 
 GW = Key("Gateway", "default", "gw")
@@ -40,7 +41,11 @@ def test_its_own_namespace_needs_no_grant():
     )
     assert certified(delta) == {(A,): 443, (B,): 443}
     assert [each.socket for each in delta.gateways[GW].listeners] == ["https-443", "https-443"]
-    assert conditions_of(delta, "set")[0] == {"Accepted": ("True", "Accepted"), "Programmed": ("Unknown", "Pending")}
+    assert conditions_of(delta, "set")[0] == {
+        "Accepted": ("True", "Accepted"),
+        "Programmed": ("Unknown", "Pending"),
+        KEYS_COPIED: ("True", "GatewayInAnotherNamespace"),
+    }
 
 
 def test_a_grant_for_gateways_is_none_for_listener_sets():

@@ -335,6 +335,8 @@ _CLEARED = (
     "apis/gateway.networking.k8s.io/v1/gateways",
     "apis/gateway.networking.k8s.io/v1/referencegrants",
     "apis/gateway.networking.k8s.io/v1/backendtlspolicies",
+    "apis/gateway.varnish-software.com/v1alpha1/varnishcacheinvalidations",
+    "apis/gateway.varnish-software.com/v1alpha1/varnishcachepolicies",
     "apis/apps/v1/deployments",
     "apis/autoscaling/v2/horizontalpodautoscalers",
     "apis/policy/v1/poddisruptionbudgets",

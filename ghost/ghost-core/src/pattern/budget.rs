@@ -23,8 +23,8 @@ use std::collections::HashSet;
 
 use super::{Pattern, PatternError};
 
-/// What the distinct patterns of a route may be charged together. Building them takes less
-/// than about 100 ms.
+/// What the distinct patterns of a route may be charged together. Building them takes about
+/// 30 ms at most.
 pub const ROUTE_BUDGET: usize = 1 << 20;
 
 /// What the patterns of one route have been charged.

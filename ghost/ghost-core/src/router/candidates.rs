@@ -30,6 +30,9 @@ impl<T> Candidate<T> {
 
     pub(super) fn matches<R: Request>(&self, request: &Lookup<'_, R>) -> Result<bool, OverBudget> {
         let (matched, steps) = (self.matched(), request.steps());
+        if !steps.consider_one() {
+            return Err(OverBudget::Target);
+        }
         if !matched.path.matches(request.path(), steps) {
             return if steps.are_exceeded() { Err(OverBudget::Target) } else { Ok(false) };
         }

@@ -65,6 +65,8 @@ pub struct Explanation<'a, T> {
     /// The part of the request that takes regular expressions too many steps, if one does:
     /// then the request is an error. Winner and runners-up are those without a budget.
     pub over_budget: Option<OverBudget>,
+    /// How many [`steps`](crate::steps) the request has left for the questions to a cache policy.
+    pub steps_left: u64,
     /// The other candidates, in the order of precedence.
     pub runners_up: Vec<RunnerUp<'a, T>>,
 }
@@ -138,7 +140,8 @@ impl fmt::Display for Loss<'_> {
 impl<T: Clone> Router<T> {
     /// Explain which rule serves `request`. See the [module](self) for an example.
     pub fn explain<'a>(&'a self, request: &impl Request) -> Explanation<'a, T> {
-        let found = self.find(request);
+        let spent = Steps::of_request();
+        let found = self.find_within(request, &spent);
         let over_budget = found.as_ref().err().copied();
         let preflight = found.ok().flatten().is_some_and(|found| found.preflight);
         let steps = Steps::unlimited();
@@ -147,7 +150,8 @@ impl<T: Clone> Router<T> {
         } else {
             Lookup::new(request, &steps)
         };
-        Explanation { preflight, over_budget, ..self.explain_lookup(&lookup) }
+        let steps_left = spent.left();
+        Explanation { preflight, over_budget, steps_left, ..self.explain_lookup(&lookup) }
     }
 
     fn explain_lookup<'a, R: Request>(&'a self, request: &Lookup<'_, R>) -> Explanation<'a, T> {
@@ -157,6 +161,7 @@ impl<T: Clone> Router<T> {
             winner: None,
             preflight: false,
             over_budget: None,
+            steps_left: 0,
             runners_up: Vec::new(),
         };
         let hosts = listener.and_then(|listener| self.attached.get(listener.name.as_str()));

@@ -228,14 +228,26 @@ impl<T: Clone> Router<T> {
     /// regular expression in a thread.
     ///
     /// # Errors
-    /// The regular expressions of routes take too many [`steps`](crate::steps) for this
+    /// The matches of routes take too many [`steps`](crate::steps) for this
     /// request, so that it remains unknown which rule serves it.
     pub fn find(&self, request: &impl Request) -> Result<Option<Found<'_, T>>, OverBudget> {
-        let steps = Steps::of_request();
+        self.find_within(request, &Steps::of_request())
+    }
+
+    /// The same for a request that has `steps` left. What it leaves is for other questions about
+    /// the request.
+    ///
+    /// # Errors
+    /// As for [`find`](Self::find).
+    pub fn find_within(
+        &self,
+        request: &impl Request,
+        steps: &Steps,
+    ) -> Result<Option<Found<'_, T>>, OverBudget> {
         if request.method() == b"OPTIONS" {
-            return self.find_for_options(request, &steps);
+            return self.find_for_options(request, steps);
         }
-        self.find_lookup(&Lookup::new(request, &steps))
+        self.find_lookup(&Lookup::new(request, steps))
     }
 
     fn find_lookup<R: Request>(

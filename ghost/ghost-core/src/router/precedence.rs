@@ -66,6 +66,21 @@
 //! assert_eq!(winner(&[("a", "*", 0, left), ("b", "*", 0, "[{}]")]), "shop/b/0");
 //! ```
 //!
+//! A control plane of an earlier version does not mark such rules. It gives them the status
+//! 500, and relies on regular expressions to rank last. So a regular expression of a rule with
+//! that status ranks last too. A valid rule that answers 500 has a backend that stands for the
+//! status.
+//!
+//! ```
+#![doc = include_str!("precedence_example.in")]
+//! let path = r#""matches": [{"path": {"type": "regex", "value": "/.*"}}]"#;
+//! let unmarked = format!(r#"[{{"status": 500, {path}}}]"#);
+//! let valid = format!(r#"[{{"backends": [{{"status": 500}}], {path}}}]"#);
+//!
+//! assert_eq!(winner(&[("a", "*", 0, unmarked.as_str()), ("b", "*", 0, "[{}]")]), "shop/b/0");
+//! assert_eq!(winner(&[("a", "*", 0, "[{}]"), ("b", "*", 0, valid.as_str())]), "shop/b/0");
+//! ```
+//!
 //! ## 3. Method: a match with a method before one without
 //!
 //! ```
@@ -197,7 +212,7 @@ impl PathRank {
     pub(super) fn new(rule: &Rule, match_index: usize) -> Self {
         match &rule.matches[match_index].path {
             PathPattern::Exact(_) => Self::Exact,
-            PathPattern::Regex(_) if rule.approximate => Self::Approximate,
+            PathPattern::Regex(_) if rule.may_be_invalid() => Self::Approximate,
             PathPattern::Regex(_) => Self::Regex,
             PathPattern::Prefix(_) => Self::Prefix,
         }

@@ -27,23 +27,35 @@
 //! # Ok::<(), wire::DecodeError>(())
 //! ```
 
+mod cache;
 mod decode;
 mod filters;
+mod invalidation;
 mod requests;
 mod routes;
+mod shares;
 mod timing;
 pub mod v1;
 
+pub use cache::{
+    Bypass, BypassHeader, CacheKey, CachePolicy, CacheStatus, QueryParameters, RequestCookies,
+    Revalidation, SetCookie, StatusTtl, TagHeader,
+};
 pub use decode::{decode, decode_config, Config, DecodeError};
 pub use filters::{
     Cors, Filters, Header, HeaderModifier, PathModifier, PathModifierType, Redirect, Rewrite,
     Scheme,
+};
+pub use invalidation::{
+    InvalidatedMatches, InvalidatedPrefix, InvalidatedUri, Invalidation, InvalidationMode,
+    InvalidationTarget,
 };
 pub use requests::{RejectedText, RequestRules};
 pub use routes::{
     Attachment, Backend, Listener, Match, PathMatch, PathMatchType, Route, Rule, ValueMatch,
     ValueMatchType,
 };
+pub use shares::WorkerShares;
 pub use timing::{Retry, Timeouts};
 
 use std::collections::BTreeMap;

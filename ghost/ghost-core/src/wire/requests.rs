@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whom the gateway believes about clients, and which paths it accepts.
+use super::WorkerShares;
+
+/// Whom the gateway believes about clients, which paths it accepts, and what requests may hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RequestRules {
@@ -14,6 +16,8 @@ pub struct RequestRules {
     pub merge_slashes: bool,
     /// What no path may contain.
     pub reject: Vec<RejectedText>,
+    /// What the requests of one namespace, route or backend may hold.
+    pub shares: Option<WorkerShares>,
 }
 
 /// A text that backends may read differently than the router does.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cors, Filters, Redirect, Retry, Scheme, Timeouts};
+use super::{CachePolicy, Cors, Filters, Redirect, Retry, Scheme, Timeouts};
 
 /// How to compare a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -130,6 +130,8 @@ pub struct Rule {
     /// Its matches are what is left of those that the user wrote, because a part of them is
     /// invalid. A regular expression in such a path ranks below every other path.
     pub approximate: bool,
+    /// What the cache does with the responses. Without it the listener's policy counts.
+    pub cache: Option<CachePolicy>,
 }
 
 impl Default for Rule {
@@ -145,6 +147,7 @@ impl Default for Rule {
             retry: None,
             cors: None,
             approximate: false,
+            cache: None,
         }
     }
 }
@@ -195,12 +198,23 @@ pub struct Listener {
     /// Lower case: "*", "*.example.com" or "www.example.com".
     #[serde(default = "any")]
     pub hostname: String,
+    /// What the cache does with the responses of rules that have no policy. Without either,
+    /// nothing is cached.
+    #[serde(default)]
+    pub cache: Option<CachePolicy>,
 }
 
 /// Every host on every socket.
 impl Default for Listener {
     fn default() -> Self {
-        Self { name: String::new(), socket: any(), port: 0, scheme: Scheme::Http, hostname: any() }
+        Self {
+            name: String::new(),
+            socket: any(),
+            port: 0,
+            scheme: Scheme::Http,
+            hostname: any(),
+            cache: None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod backends;
 mod budgets;
+mod cache;
 mod cors;
 mod explain;
 mod filters;

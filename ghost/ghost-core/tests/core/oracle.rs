@@ -53,7 +53,7 @@ pub(crate) fn scan(
                 }
                 let rank = (
                     host_rank,
-                    path_rank(matched, rule.approximate),
+                    path_rank(matched, rule.approximate || rule.status == Some(500)),
                     matched.method.is_none(),
                     Reverse(matched.headers.len()),
                     Reverse(matched.query.len()),

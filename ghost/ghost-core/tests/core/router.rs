@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::oracle::{is_misdirected, scan, PlainRequest};
-use crate::support::{get, insert, one_listener, router, rule, served, TestRouter};
+use crate::support::{cases, get, insert, one_listener, router, rule, served, TestRouter};
 
 const HOSTNAMES: &[&str] = &["*", "*.com", "*.b.a.com", "a.com", "b.a.com"];
 const HOSTS: &[&str] = &["", "com", "a.com", "b.a.com", "c.b.a.com"];
@@ -71,11 +71,12 @@ fn a_match() -> impl Strategy<Value = Match> {
 }
 
 fn a_rule() -> impl Strategy<Value = Rule> {
-    (prop::collection::vec(a_match(), 0..4), prop::bool::weighted(0.2)).prop_map(
-        |(matches, approximate)| Rule {
+    let status = select(&[200, 200, 500][..]);
+    (prop::collection::vec(a_match(), 0..4), prop::bool::weighted(0.2), status).prop_map(
+        |(matches, approximate, status)| Rule {
             matches,
             approximate,
-            status: Some(200),
+            status: Some(status),
             ..Rule::default()
         },
     )
@@ -117,6 +118,7 @@ fn listeners() -> impl Strategy<Value = Vec<Listener>> {
             port: 80,
             scheme: Scheme::Http,
             hostname: hostname.into(),
+            cache: None,
         };
         places.into_iter().zip(LISTENERS).map(listener).collect()
     })
@@ -166,7 +168,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn router_finds_what_the_oracle_finds(
@@ -238,6 +240,7 @@ fn server_names_are_compared_like_hosts() {
         port: 443,
         scheme: Scheme::Https,
         hostname: hostname.into(),
+        cache: None,
     };
     let router = router(&[listener("one", "a.com"), listener("two", "*.b.com")], &[]);
     let misdirected =

@@ -3,6 +3,16 @@
 use std::sync::Arc;
 
 use ghost_core::{wire, OwnedRequest, Route, Router, Rule};
+use proptest::test_runner::Config;
+
+/// So many random cases, or as many as `PROPTEST_CASES` says: a sanitizer or an interpreter takes
+/// longer for each.
+pub(crate) fn cases(count: u32) -> Config {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => Config::default(),
+        None => Config::with_cases(count),
+    }
+}
 
 /// A request on the socket "http-80".
 pub(crate) fn request(method: &str, host: &str, target: &str) -> OwnedRequest {

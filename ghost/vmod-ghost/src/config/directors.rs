@@ -8,13 +8,16 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
+use ghost_core::cache::Attached;
+use ghost_core::shares::{namespace_of, SharedLimits};
 use ghost_core::wire::Listener;
 use ghost_core::{Action, BackendTarget, Route, Router, Rule};
 
 use super::pool::{Endpoints, Pool};
 use super::rule::{Destination, Entry, Service};
 use super::shard::Loaded;
-use super::store::Store;
+use super::store::{shares, Store};
+use crate::cache::ListenerPolicies;
 use crate::request::Responses;
 use crate::varnish::{Native, Refused, Statistics, Vcl};
 
@@ -28,6 +31,10 @@ pub struct Directors {
     pub applied: Arc<Loaded>,
     /// Finds the rule.
     pub router: Router<Arc<Entry>>,
+    /// The limits of shares, for every rule.
+    limits: Arc<SharedLimits>,
+    /// The cache policies of listeners.
+    pub listener_policies: Arc<ListenerPolicies>,
     addresses: HashMap<Arc<str>, Arc<[SocketAddr]>>,
     pools: HashMap<Arc<str>, PoolUse>,
     natives: HashMap<SocketAddr, Weak<Native>>,
@@ -72,6 +79,8 @@ impl Directors {
             responses: Arc::new(responses),
             applied: Arc::default(),
             router: Router::new(),
+            limits: Arc::default(),
+            listener_policies: Arc::default(),
             addresses: HashMap::new(),
             pools: HashMap::new(),
             natives: HashMap::new(),
@@ -135,11 +144,14 @@ impl Directors {
         change: &mut Change,
     ) -> Result<(), Refused> {
         let counters = self.store.counters_of(route.key());
+        let share = shares().route(route.key());
         let entry = |rule: &Arc<Rule>| {
             let service = Service {
-                destinations: self.destinations(rule, change)?,
+                destinations: self.destinations(rule, namespace_of(route.key()), change)?,
                 responses: Arc::clone(&self.responses),
                 counters: Arc::clone(&counters),
+                share: Arc::clone(&share),
+                limits: Arc::clone(&self.limits),
             };
             Entry::new(&self.vcl, rule, service)
         };
@@ -151,6 +163,7 @@ impl Directors {
     fn destinations(
         &self,
         rule: &Rule,
+        namespace: &str,
         change: &mut Change,
     ) -> Result<Box<[Destination]>, Refused> {
         let response = |director| Ok(Box::from([Destination::Response(director)]));
@@ -159,7 +172,10 @@ impl Directors {
             Action::Status(status) => response(self.responses.status(*status)?),
             Action::Backends(backends) => {
                 let destination = |target: &BackendTarget| match target {
-                    BackendTarget::Pool(name) => self.pool(change, name).map(Destination::Pool),
+                    BackendTarget::Pool(name) => {
+                        let share = shares().backend(namespace, name);
+                        self.pool(change, name).map(|pool| Destination::Pool(pool, share))
+                    }
                     BackendTarget::Status(status) => {
                         self.responses.status(*status).map(Destination::Response)
                     }
@@ -248,7 +264,11 @@ impl Directors {
         for (pool, endpoints) in change.replaced {
             retired.endpoints.push(pool.replace(endpoints));
         }
+        if !loaded.listeners().eq(self.applied.listeners()) {
+            self.listener_policies = Arc::new(listener_policies(loaded.listeners()));
+        }
         self.router = router;
+        self.limits.set(&loaded.requests().limits);
         self.applied = Arc::clone(loaded);
         self.keep_natives(&change.natives);
         retired
@@ -262,4 +282,12 @@ impl Directors {
         }
         self.natives.extend(new.iter().map(|(address, native)| (*address, Arc::downgrade(native))));
     }
+}
+
+fn listener_policies<'l>(listeners: impl Iterator<Item = &'l Listener>) -> ListenerPolicies {
+    let policies = listeners.filter_map(|listener| {
+        let policy = listener.cache.as_ref()?;
+        Some((listener.name.as_str().into(), Attached::new(policy)))
+    });
+    policies.collect()
 }

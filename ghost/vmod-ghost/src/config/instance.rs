@@ -1,25 +1,26 @@
 //! Ghost in one VCL.
 //!
-//! Requests read an [`ArcSwapOption`] and hold no lock. A reload, and a VCL that has to
-//! catch up with one, change [`Directors`] under a lock and swap a new snapshot in.
+//! Requests read what is [`Served`] and hold no lock. A reload, and a VCL that has to
+//! catch up with one, change [`Directors`] under a lock and serve a new snapshot.
 
 use std::ffi::CStr;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arc_swap::{ArcSwapOption, Guard};
-use ghost_core::Router;
+use ghost_core::{OverBudget, Router};
+use ghost_sync::{Served, Swapped};
 
 use super::directors::{Directors, Retired};
 use super::retirement::Retirement;
 use super::rule::Entry;
 use super::shard::{Loaded, Requests};
-use super::store::{lock, Store};
+use super::store::Store;
+use crate::cache::ListenerPolicies;
 use crate::request::Responses;
-use crate::varnish::{panic_message, Refused, Vcl};
+use crate::varnish::{panic_message, Held, Refused, Vcl};
 
 /// Names the configuration file, unless `init()` does.
 const PATH_VARIABLE: &str = "GHOST_CONFIG_PATH";
@@ -40,17 +41,25 @@ pub struct Snapshot {
     pub requests: Arc<Requests>,
     /// Ghost's own responses.
     pub responses: Arc<Responses>,
-    /// Counts requests that regular expressions take too many steps for.
-    pub over_budget: Arc<AtomicU64>,
+    /// The cache policies of listeners.
+    pub listener_policies: Arc<ListenerPolicies>,
+    over_budget: Arc<AtomicU64>,
+}
+
+impl Snapshot {
+    /// Count a request that rules or a cache policy take too many steps for, and respond to it.
+    pub fn reject_over_budget(&self, part: OverBudget) -> Held {
+        self.over_budget.fetch_add(1, Relaxed);
+        Held::new(Arc::clone(&self.responses), |all| all.over_budget(part))
+    }
 }
 
 /// Ghost in one VCL.
 pub struct Instance {
     vcl: Vcl,
     store: OnceLock<Arc<Store>>,
-    snapshot: ArcSwapOption<Snapshot>,
-    /// None while the VCL is cold.
-    directors: Mutex<Option<(Directors, Retirement)>>,
+    /// Nothing while the VCL is cold.
+    served: Served<(Directors, Retirement), Snapshot>,
     /// The thread that catches up holds the lock. When that last failed.
     behind: Mutex<Option<Instant>>,
 }
@@ -61,8 +70,7 @@ impl Instance {
         Arc::new(Self {
             vcl,
             store: OnceLock::new(),
-            snapshot: ArcSwapOption::empty(),
-            directors: Mutex::new(None),
+            served: Served::nothing(),
             behind: Mutex::new(None),
         })
     }
@@ -80,14 +88,13 @@ impl Instance {
         let store = self.store().ok_or("vcl_init does not call ghost.init()")?;
         let responses = Responses::new(&self.vcl, &Arc::downgrade(self)).map_err(text)?;
         let directors = Directors::new(self.vcl.clone(), Arc::clone(store), responses);
-        *lock(&self.directors) = Some((directors, Retirement::default()));
+        self.served.start((directors, Retirement::default()));
         on_own_thread(|| self.apply(&store.current()))
     }
 
     /// Release every director: the VCL became cold, or varnishd discards it.
     pub fn cool(&self) {
-        self.snapshot.store(None);
-        lock(&self.directors).take();
+        self.served.stop();
     }
 
     /// The store of its configuration, once `init` was called.
@@ -98,8 +105,8 @@ impl Instance {
     /// What to serve a request with; None while the VCL is cold. If another VCL has
     /// reloaded the configuration since, one request catches up first; meanwhile the others
     /// are served with the configuration that this VCL has.
-    pub fn snapshot(&self) -> Guard<Option<Arc<Snapshot>>> {
-        let snapshot = self.snapshot.load();
+    pub fn snapshot(&self) -> Swapped<Snapshot> {
+        let snapshot = self.served.current();
         let (Some(served), Some(store)) = (snapshot.as_ref(), self.store()) else {
             return snapshot;
         };
@@ -107,7 +114,7 @@ impl Instance {
             return snapshot;
         }
         self.catch_up(store);
-        self.snapshot.load()
+        self.served.current()
     }
 
     /// Serve what another VCL has loaded, unless another request is doing so or has just failed.
@@ -127,30 +134,36 @@ impl Instance {
     /// Read the configuration again and serve it.
     pub fn reload(&self) -> Result<Arc<Loaded>, String> {
         let store = self.store().ok_or("nothing is loaded")?;
+        #[cfg(feature = "test-panic")]
+        crate::varnish::hold("reload");
         on_own_thread(|| store.reload(|loaded| self.apply(loaded)))
     }
 
     fn apply(&self, loaded: &Arc<Loaded>) -> Result<(), String> {
-        let mut directors = lock(&self.directors);
-        let Some((directors, retirement)) = directors.as_mut() else { return Ok(()) };
-        let mut retired = Retired::default();
-        if loaded.generation > directors.applied.generation {
-            retired = directors.apply(loaded).map_err(text)?;
-        }
-        let before = self.snapshot.swap(Some(Arc::new(Snapshot {
+        let applied = self.served.change(|(directors, retirement), serve| {
+            let mut retired = Retired::default();
+            if loaded.generation > directors.applied.generation {
+                retired = directors.apply(loaded).map_err(text)?;
+            }
+            let before = serve(self.snapshot_of(directors));
+            if !retired.is_empty() {
+                retirement.add((before, retired));
+            }
+            Ok(())
+        });
+        applied.unwrap_or(Ok(()))
+    }
+
+    fn snapshot_of(&self, directors: &Directors) -> Snapshot {
+        let over_budget = self.store().map(|store| Arc::clone(&store.over_budget));
+        Snapshot {
             generation: directors.applied.generation,
             requests: directors.applied.requests(),
             router: directors.router.clone(),
             responses: Arc::clone(&directors.responses),
-            over_budget: self
-                .store()
-                .map(|store| Arc::clone(&store.over_budget))
-                .unwrap_or_default(),
-        })));
-        if !retired.is_empty() {
-            retirement.add((before, retired));
+            listener_policies: Arc::clone(&directors.listener_policies),
+            over_budget: over_budget.unwrap_or_default(),
         }
-        Ok(())
     }
 }
 
@@ -167,7 +180,10 @@ fn config_path(given: &CStr) -> Result<PathBuf, String> {
     from_environment.ok_or(format!("neither a path nor {PATH_VARIABLE} is given"))
 }
 
-fn on_own_thread<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+/// Run this on a thread with more stack than a worker of varnishd's has.
+pub fn on_own_thread<T: Send>(
+    work: impl FnOnce() -> Result<T, String> + Send,
+) -> Result<T, String> {
     thread::scope(|scope| {
         let builder = thread::Builder::new().name("ghost-reload".into()).stack_size(STACK_SIZE);
         let running =

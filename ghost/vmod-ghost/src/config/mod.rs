@@ -3,16 +3,23 @@
 //! [`store`] and [`shard`] hold what the process has read. [`instance`] is ghost in one VCL;
 //! [`directors`] builds the directors of that VCL, of the kinds in [`pool`] and [`rule`].
 
+mod cache_counters;
+mod cache_key;
 mod counters;
 mod directors;
+mod histogram;
 mod instance;
+mod overload;
 mod pool;
 mod retirement;
 mod rule;
 mod shard;
 mod store;
 
+pub use cache_counters::{CacheCounters, CacheResult};
 pub use counters::{Counters, Source};
-pub use instance::{Instance, Snapshot};
+pub use histogram::Histogram;
+pub use instance::{on_own_thread, Instance, Snapshot};
+pub use overload::reject;
 pub use rule::{Entry, RuleDirector, Target};
 pub use store::lock;

@@ -1,11 +1,14 @@
 //! The director of a pool: it spreads fetches evenly over its endpoints.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
 use crate::fetch;
-use crate::varnish::{Balance, Director, Fetch, Group, Kind, Methods, Native, Refused, Vcl};
+use crate::varnish::{
+    Ask, Balance, Director, Fetch, Group, Kind, Methods, Native, Refused, Tally, Vcl,
+};
 
 /// The endpoints of a pool. A change replaces the whole list; fetches under way keep theirs.
 pub type Endpoints = Arc<[Arc<Native>]>;
@@ -13,26 +16,36 @@ pub type Endpoints = Arc<[Arc<Native>]>;
 /// A pool in a VCL.
 pub struct Pool {
     director: Director,
-    endpoints: Arc<ArcSwap<Endpoints>>,
+    members: Arc<Members>,
+}
+
+/// The endpoints, and how many there are. The number needs no reference to them.
+struct Members {
+    endpoints: ArcSwap<Endpoints>,
+    count: AtomicUsize,
 }
 
 impl Pool {
     /// Add a pool to a VCL.
     pub fn new(vcl: &Vcl, name: &str, endpoints: Endpoints) -> Result<Self, Refused> {
-        let endpoints = Arc::new(ArcSwap::from_pointee(endpoints));
-        let kind = PoolDirector(Arc::clone(&endpoints));
+        let count = AtomicUsize::new(endpoints.len());
+        let members = Arc::new(Members { endpoints: ArcSwap::from_pointee(endpoints), count });
+        let kind = PoolDirector(Arc::clone(&members));
         let director = Director::add(vcl, &format!("pool({name})"), kind)?;
-        Ok(Self { director, endpoints })
+        Ok(Self { director, members })
     }
 
     /// Replace the endpoints; returns the former ones.
     pub fn replace(&self, endpoints: Endpoints) -> Arc<Endpoints> {
-        self.endpoints.swap(Arc::new(endpoints))
+        let count = endpoints.len();
+        let before = self.members.endpoints.swap(Arc::new(endpoints));
+        self.members.count.store(count, Ordering::Relaxed);
+        before
     }
 
     /// Whether it has no endpoint.
     pub fn is_empty(&self) -> bool {
-        self.endpoints.load().is_empty()
+        self.members.count() == 0
     }
 
     /// Its director.
@@ -41,11 +54,17 @@ impl Pool {
     }
 }
 
-struct PoolDirector(Arc<ArcSwap<Endpoints>>);
+impl Members {
+    fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+struct PoolDirector(Arc<Members>);
 
 impl PoolDirector {
     fn endpoints(&self) -> Endpoints {
-        Endpoints::clone(&self.0.load())
+        Endpoints::clone(&self.0.endpoints.load())
     }
 }
 
@@ -57,8 +76,17 @@ impl Kind for PoolDirector {
 }
 
 impl Group for PoolDirector {
-    fn for_each(&self, each: &mut dyn FnMut(&Director)) {
-        self.0.load().iter().for_each(|native| each(native.director()));
+    fn is_healthy(&self, ask: Ask<'_>) -> bool {
+        self.endpoints().iter().any(|native| ask(native.director()))
+    }
+
+    /// Endpoints have no probes. One that an administrator declares sick counts here, and is
+    /// sick in its own line.
+    fn tally(&self, _: Ask<'_>) -> Tally {
+        let all = self.0.count();
+        #[cfg(feature = "test-panic")]
+        crate::varnish::hold("list");
+        Tally { usable: all, all }
     }
 }
 

@@ -4,25 +4,26 @@
 //! chooses a destination. It also tells by which match the rule got the request: a rule whose
 //! filters replace the matched prefix has one director for each match.
 
-use std::borrow::Cow;
-use std::collections::hash_map::DefaultHasher;
 use std::fmt::Write as _;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use ghost_core::shares::{BackendShare, RouteShare, SharedLimits};
 use ghost_core::wire::{PathModifier, PathModifierType};
 use ghost_core::{Action, BackendTarget, Filters, Match, Rule};
 
+use super::cache_key::CacheKey;
 use super::counters::Counters;
 use super::pool::Pool;
 use crate::random;
 use crate::request::{self, Responses, Synthetic};
-use crate::varnish::{Director, Group, Held, Kind, Methods, Refused, Resolve, Response, Vcl};
+use crate::varnish::{
+    Ask, Director, Group, Held, Kind, Methods, Refused, Resolve, Response, Tally, Vcl,
+};
 
 /// Where a share of a rule's requests goes.
 pub enum Destination {
-    /// To the endpoints of a pool.
-    Pool(Arc<Pool>),
+    /// To the endpoints of a pool, of which the rule's namespace has a share.
+    Pool(Arc<Pool>, Arc<BackendShare>),
     /// To a response of ghost's own.
     Response(Arc<Director>),
 }
@@ -30,7 +31,7 @@ pub enum Destination {
 impl Destination {
     fn director(&self) -> &Director {
         match self {
-            Self::Pool(pool) => pool.director(),
+            Self::Pool(pool, _) => pool.director(),
             Self::Response(director) => director,
         }
     }
@@ -44,6 +45,10 @@ pub struct Service {
     pub responses: Arc<Responses>,
     /// The counters of its route.
     pub counters: Arc<Counters>,
+    /// What its route may hold.
+    pub share: Arc<RouteShare>,
+    /// How much that is, as the newest configuration says.
+    pub limits: Arc<SharedLimits>,
 }
 
 /// A rule, by one of its matches.
@@ -76,15 +81,18 @@ impl<'t> Choice<'t> {
         }
     }
 
-    /// Whether endpoints serve it, and no response of ghost's own.
-    pub fn is_pool(&self) -> bool {
-        matches!(self.served_by, ServedBy::Destination(Destination::Pool(_)))
+    /// The share of the pool whose endpoints serve it; None for a response of ghost's own.
+    pub fn share(&self) -> Option<&'t Arc<BackendShare>> {
+        match self.served_by {
+            ServedBy::Destination(Destination::Pool(_, share)) => Some(share),
+            _ => None,
+        }
     }
 
     /// The director, to be returned to varnishd.
     pub fn hold(&self) -> Held {
         match self.served_by {
-            ServedBy::Destination(Destination::Pool(pool)) => {
+            ServedBy::Destination(Destination::Pool(pool, _)) => {
                 Held::new(Arc::clone(pool), Pool::director)
             }
             ServedBy::Destination(Destination::Response(director))
@@ -116,7 +124,7 @@ impl Target {
         };
         let served_by = match backend.and_then(|index| service.destinations.get(index)) {
             None => ServedBy::Response(&service.responses.no_backend),
-            Some(Destination::Pool(pool)) if pool.is_empty() => {
+            Some(Destination::Pool(pool, _)) if pool.is_empty() => {
                 ServedBy::Response(&service.responses.no_endpoint)
             }
             Some(destination) => ServedBy::Destination(destination),
@@ -134,7 +142,8 @@ pub struct Entry {
     target: Arc<Target>,
     /// Responds to preflights, if the rule has CORS.
     preflight: Option<Director>,
-    identity: Box<str>,
+    /// For the same matches as the directors.
+    cache_keys: Box<[CacheKey]>,
 }
 
 impl Entry {
@@ -152,7 +161,9 @@ impl Entry {
         let count = if replaces_prefix(rule) { rule.matches.len() } else { 1 };
         let rest = (1..count).map(add_next).collect::<Result<_, Refused>>()?;
         let preflight = rule.cors.as_ref().map(|_| preflight(vcl, rule)).transpose()?;
-        Ok(Arc::new(Self { first, rest, target: of_rule, preflight, identity: identity(rule) }))
+        let meaning = meaning(rule);
+        let cache_keys = (0..count).map(|index| CacheKey::of(&meaning, index)).collect();
+        Ok(Arc::new(Self { first, rest, target: of_rule, preflight, cache_keys }))
     }
 
     /// The director that responds to a preflight, if the rule has CORS.
@@ -165,13 +176,10 @@ impl Entry {
         match_index.checked_sub(1).and_then(|index| self.rest.get(index)).unwrap_or(&self.first)
     }
 
-    /// Part of every cache key. Where the match decides what the backend is asked for, the
-    /// match is part of it too.
-    pub fn identity(&self, match_index: usize) -> Cow<'_, str> {
-        if self.rest.is_empty() {
-            return (&*self.identity).into();
-        }
-        format!("{}#{match_index}", self.identity).into()
+    /// The rule's part of every cache key. Where the match decides what the backend is asked
+    /// for, it depends on the match.
+    pub fn cache_key(&self, match_index: usize) -> &str {
+        self.cache_keys.get(match_index).or(self.cache_keys.first()).map_or("", CacheKey::text)
     }
 
     /// The rule and its counters.
@@ -198,8 +206,15 @@ impl Kind for RuleDirector {
 }
 
 impl Group for RuleDirector {
-    fn for_each(&self, each: &mut dyn FnMut(&Director)) {
-        self.0.service.destinations.iter().for_each(|destination| each(destination.director()));
+    fn is_healthy(&self, ask: Ask<'_>) -> bool {
+        self.0.service.destinations.iter().any(|destination| ask(destination.director()))
+    }
+
+    /// The rule holds its destinations for as long as it lives.
+    fn tally(&self, ask: Ask<'_>) -> Tally {
+        let destinations = &self.0.service.destinations;
+        let usable = destinations.iter().filter(|destination| ask(destination.director())).count();
+        Tally { usable, all: destinations.len() }
     }
 }
 
@@ -238,9 +253,9 @@ fn replaces_prefix(rule: &Rule) -> bool {
 /// other one's objects in the cache. What happens after the cache does not count. Nor do
 /// weights, except that backends without weight are left out: varnishd must not serve what
 /// they sent before.
-fn identity(rule: &Rule) -> Box<str> {
-    let mut meaning =
-        format!("{:?}{:?}", rule.matches, (&rule.filters.request, &rule.filters.rewrite));
+fn meaning(rule: &Rule) -> String {
+    let (matches, filters) = (&rule.matches, (&rule.filters.request, &rule.filters.rewrite));
+    let mut meaning = format!("{}@{matches:?}{filters:?}", rule.identity);
     // Writing to a String can't fail.
     let _ = match &rule.action {
         Action::Backends(backends) => {
@@ -252,7 +267,5 @@ fn identity(rule: &Rule) -> Box<str> {
         }
         other => write!(meaning, "{other:?}"),
     };
-    let mut hasher = DefaultHasher::new();
-    meaning.hash(&mut hasher);
-    format!("{}@{:016x}", rule.identity, hasher.finish()).into()
+    meaning
 }

@@ -5,7 +5,7 @@
 //!      and so is every unchanged route of a changed shard.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ghost_core::forwarding::TrustedProxies;
+use ghost_core::shares::Limits;
 use ghost_core::target::PathRules;
 use ghost_core::wire::{self, Config, Listener};
 use ghost_core::Route;
@@ -37,6 +38,8 @@ pub struct Requests {
     pub proxies: TrustedProxies,
     /// Which paths it accepts.
     pub paths: PathRules,
+    /// What each namespace, route and backend may hold.
+    pub limits: Limits,
 }
 
 /// The addresses of one shard of pools.
@@ -112,6 +115,12 @@ impl Loaded {
     pub fn requests(&self) -> Arc<Requests> {
         let first = self.routing.values().find(|shard| shard.place.0 == 0);
         first.map(|shard| Arc::clone(&shard.requests)).unwrap_or_default()
+    }
+
+    /// The names of the cache policies of listeners.
+    pub fn policies_of_listeners(&self) -> HashSet<&str> {
+        let policies = self.listeners().filter_map(|listener| listener.cache.as_ref());
+        policies.map(|policy| policy.name.as_str()).collect()
     }
 
     /// Every listener.
@@ -198,7 +207,11 @@ fn routing_shard(source: wire::Routing, before: &Loaded) -> Result<RoutingShard,
     };
     let routes = source.routes.iter().map(compile).collect::<Result<_, String>>()?;
     let proxies = TrustedProxies::compile(&source.requests).map_err(|error| error.to_string())?;
-    let requests = Arc::new(Requests { proxies, paths: PathRules::new(&source.requests) });
+    let (paths, limits) = (
+        PathRules::new(&source.requests),
+        Limits::new(&source.requests.shares.unwrap_or_default()),
+    );
+    let requests = Arc::new(Requests { proxies, paths, limits });
     Ok(RoutingShard { place, requests, listeners: source.listeners, routes })
 }
 

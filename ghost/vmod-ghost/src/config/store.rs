@@ -6,23 +6,33 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use ghost_core::shares::{namespace_of, RouteShare, Shares};
+use ghost_core::Route;
+use ghost_sync::{Generation, Holders, Published};
 use serde_json::{json, Map, Value};
 
 use super::counters::Counters;
 use super::shard::Loaded;
+use crate::cache;
+use crate::varnish::{unused_times, workers_for_requests};
 
 /// What is loaded from one path.
 pub struct Store {
     path: PathBuf,
-    generation: AtomicU64,
-    current: Mutex<Arc<Loaded>>,
+    loaded: Published<Loaded>,
     counters: Mutex<HashMap<Arc<str>, Arc<Counters>>>,
+    /// How many requests for routes of a namespace wait for a retry now.
+    pausing: Mutex<HashMap<Box<str>, Weak<Holders>>>,
     /// Requests that no route matched.
     pub unrouted: Arc<Counters>,
-    /// Requests among these that regular expressions take too many steps for.
+    /// Requests that rules or a cache policy take too many steps for.
     pub over_budget: Arc<AtomicU64>,
+    /// What the requests that no route matched may hold.
+    pub unrouted_share: Arc<RouteShare>,
+    /// What fetches from backends that user VCL declares may hold.
+    pub foreign_share: Arc<RouteShare>,
 }
 
 impl Store {
@@ -35,11 +45,14 @@ impl Store {
         }
         let store = Arc::new(Self {
             path: path.to_owned(),
-            generation: AtomicU64::new(0),
-            current: Mutex::default(),
+            loaded: Published::new(Arc::default()),
             counters: Mutex::default(),
+            pausing: Mutex::default(),
             unrouted: Arc::default(),
             over_budget: Arc::default(),
+            // Each is a namespace of its own: no namespace has such a name.
+            unrouted_share: shares().route(""),
+            foreign_share: shares().route("(VCL)/"),
         });
         stores.push(Arc::clone(&store));
         store
@@ -47,12 +60,12 @@ impl Store {
 
     /// The generation that is in force.
     pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        self.loaded.generation()
     }
 
     /// What is in force.
     pub fn current(&self) -> Arc<Loaded> {
-        Arc::clone(&lock(&self.current))
+        self.loaded.current()
     }
 
     /// Read the path and put it in force, unless `apply` fails. A failure changes nothing.
@@ -60,23 +73,41 @@ impl Store {
         &self,
         apply: impl FnOnce(&Arc<Loaded>) -> Result<(), String>,
     ) -> Result<Arc<Loaded>, String> {
-        let mut current = lock(&self.current);
-        let read = Loaded::read(&self.path, &current)?;
-        if read.equals(&current) {
-            apply(&current)?;
-            return Ok(Arc::clone(&current));
-        }
-        let new = Arc::new(read);
-        apply(&new)?;
-        self.forget_counters(&current, &new);
-        *current = Arc::clone(&new);
-        self.generation.store(new.generation, Ordering::Release);
-        Ok(new)
+        self.loaded.replace(|current| {
+            let read = Loaded::read(&self.path, current)?;
+            if read.equals(current) {
+                apply(current)?;
+                return Ok(None);
+            }
+            let new = Arc::new(read);
+            apply(&new)?;
+            self.forget_counters(current, &new);
+            Ok(Some(new))
+        })
     }
 
     /// The counters of a route, from zero if it is new.
     pub fn counters_of(&self, route: &Arc<str>) -> Arc<Counters> {
-        Arc::clone(lock(&self.counters).entry(Arc::clone(route)).or_default())
+        let new = || {
+            let pausing_in_namespace = self.pausing_in(namespace_of(route));
+            Arc::new(Counters::of_route_in(pausing_in_namespace))
+        };
+        Arc::clone(lock(&self.counters).entry(Arc::clone(route)).or_insert_with(new))
+    }
+
+    /// The pauses of the routes of a namespace. What belongs to no route any more is removed when
+    /// the map would have to grow.
+    fn pausing_in(&self, namespace: &str) -> Arc<Holders> {
+        let mut all = lock(&self.pausing);
+        if let Some(pausing) = all.get(namespace).and_then(Weak::upgrade) {
+            return pausing;
+        }
+        if all.len() == all.capacity() {
+            all.retain(|_, pausing| pausing.strong_count() > 0);
+        }
+        let pausing = Arc::<Holders>::default();
+        all.insert(namespace.into(), Arc::downgrade(&pausing));
+        pausing
     }
 
     /// The counters of every route.
@@ -90,17 +121,57 @@ impl Store {
             "routes": routes,
             "unrouted": self.unrouted.to_json(),
             "overBudget": self.over_budget.load(Ordering::Relaxed),
+            "workers": { "held": shares().held(), "limit": workers_for_requests() },
+            "rejections": rejections(),
+            "evicted": unused_times().to_json(),
+            "index": cache::index_usage(),
         })
     }
 
     fn forget_counters(&self, before: &Loaded, after: &Loaded) {
         let mut counters = lock(&self.counters);
+        let of_listeners = after.policies_of_listeners();
         for (route, now) in after.changed_routes(before) {
-            if now.is_none() {
-                counters.remove(&route);
+            match (now, counters.get(&route)) {
+                (None, _) => drop(counters.remove(&route)),
+                (Some(now), Some(counters)) => counters
+                    .cache
+                    .retain(|policy| of_listeners.contains(policy) || has_policy(&now, policy)),
+                (Some(_), None) => {}
+            }
+        }
+        let gone: Vec<&str> =
+            before.policies_of_listeners().difference(&of_listeners).copied().collect();
+        if !gone.is_empty() {
+            for counters in counters.values() {
+                counters.cache.retain(|policy| !gone.contains(&policy));
             }
         }
     }
+}
+
+/// Whether a rule of a route has a cache policy of this name.
+fn has_policy(route: &Route, name: &str) -> bool {
+    let policies = route.rules().iter().filter_map(|rule| rule.cache.as_ref()?.policy());
+    policies.map(|policy| &*policy.name).any(|policy| policy == name)
+}
+
+impl Generation for Loaded {
+    fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+/// Requests that were rejected, by the share that was exhausted.
+fn rejections() -> Value {
+    let counts = shares().rejections();
+    Value::Object(counts.map(|(share, count)| (share.name().to_owned(), count.into())).collect())
+}
+
+/// The shares of everything that requests hold in this varnishd.
+pub fn shares() -> &'static Shares {
+    static SHARES: OnceLock<Shares> = OnceLock::new();
+    SHARES.get_or_init(Shares::default)
 }
 
 /// A panic while the lock was held left the value as it was before or after a change.

@@ -4,6 +4,7 @@
 //! fetches [`with_retries`], within the [`deadlines`] of the rule. [`filter_response`]
 //! applies the response filters of the backend.
 
+mod admission;
 mod deadlines;
 mod filters;
 mod order;
@@ -20,4 +21,4 @@ pub use prepare::prepare;
 pub use response::filter_response;
 pub use retry::with_retries;
 pub use task::FetchTask;
-pub use upgrade::{count_pipe, hand_over, Handover};
+pub use upgrade::{count_pipe, hand_over, Upgraded};

@@ -4,6 +4,7 @@ use std::mem;
 
 use ghost_core::HeaderModifier;
 
+use super::admission;
 use super::filters::edit;
 use super::task::FetchTask;
 use crate::failure::Failure;
@@ -14,6 +15,7 @@ use crate::varnish::{Fetch, Http};
 /// the cache. The response of another backend, which user VCL chose for a retry, stays as it
 /// is.
 pub fn filter_response(fetch: &mut Fetch<'_>) -> Result<(), Failure> {
+    admission::go_on(fetch);
     let synthetic = fetch.is_served_by::<Synthetic>();
     if synthetic {
         let cacheable = !fetch.is_uncacheable();

@@ -15,6 +15,7 @@ use super::deadlines::Deadlines;
 use super::pause::Pause;
 use super::round::{Outcome, Round};
 use super::task::FetchTask;
+use crate::cache;
 use crate::config::{Counters, Target};
 use crate::random;
 use crate::varnish::{Attempts, Ended, Fetch, Native};
@@ -27,11 +28,20 @@ const HOLD_DOWN: Duration = Duration::from_millis(260);
 pub fn with_retries(fetch: &mut Fetch<'_>, endpoints: &[Arc<Native>]) {
     let target = fetch.recall::<FetchTask>().and_then(|task| task.get().target.clone());
     let elapsed = fetch.elapsed();
+    // After a rollback of bereq, it is there again.
+    if let Some(mut bereq) = fetch.bereq() {
+        cache::conceal(&mut bereq);
+    }
     let Some(attempts) = Attempts::new(fetch) else { return };
     let mut loop_ = RetryLoop::new(attempts, target.as_deref(), elapsed);
     if !loop_.run(endpoints) {
         let RetryLoop { attempts, deadlines, .. } = loop_;
-        attempts.give_up(deadlines.are_over());
+        return attempts.give_up(deadlines.are_over());
+    }
+    // It has no meaning beside other statuses (RFC 9110, section 14.4); varnishd makes it a 503.
+    if let Some(mut beresp) = fetch.beresp().filter(|beresp| !matches!(beresp.status(), 206 | 416))
+    {
+        beresp.remove(b"content-range");
     }
 }
 

@@ -3,31 +3,30 @@
 //! The handshake is a request like any other: it has the rule's filters, deadlines and retries,
 //! and any other response than a 101 reaches the client through `vcl_deliver`.
 
-use std::sync::Mutex;
+use ghost_core::shares::{HeldConnection, HeldWebSocket};
 
 use super::task::FetchTask;
-use crate::config::{lock, Source};
+use crate::config::Source;
 use crate::failure::Failure;
 use crate::varnish::{Client, Fetch, Http, OutOfWorkspace, Tunnel};
 
-/// Where a fetch leaves the connection to an endpoint that has upgraded, for its client.
-#[derive(Default)]
-pub struct Handover(Mutex<Option<Tunnel>>);
-
-impl Handover {
-    /// The connection, once.
-    pub fn take(&self) -> Option<Tunnel> {
-        lock(&self.0).take()
-    }
-}
+/// What a fetch leaves for its client: a tunnel to an endpoint that has upgraded, and what it
+/// holds.
+pub type Upgraded = (Tunnel, Option<HeldConnection>, Option<HeldWebSocket>);
 
 /// Leave the connection to the client that waits for it, if the endpoint has upgraded.
 pub fn hand_over(fetch: &mut Fetch<'_>) {
     let upgrade = fetch.recall::<FetchTask>().and_then(|task| task.get().upgrade.clone());
     let Some(upgrade) = upgrade else { return };
-    if fetch.beresp().is_some_and(|beresp| beresp.status() == 101) {
-        *lock(&upgrade.0) = Tunnel::of(fetch);
+    if fetch.beresp().is_none_or(|beresp| beresp.status() != 101) {
+        return;
     }
+    let Some(tunnel) = Tunnel::of(fetch) else { return };
+    let Some(task) = fetch.recall::<FetchTask>() else { return };
+    let mut task = task.get_mut();
+    // From now on only the client's thread waits for the endpoint.
+    let connection = task.connection.take().map(HeldConnection::for_one_worker);
+    upgrade.leave((tunnel, connection, task.web_socket.take()));
 }
 
 /// varnishd removes the headers that hold for one connection; a WebSocket needs them.

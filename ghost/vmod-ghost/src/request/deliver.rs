@@ -2,8 +2,11 @@
 
 use ghost_core::Cors;
 
+use super::admission;
+use super::draining;
 use super::task::{ClientTask, Outcome};
-use crate::config::{Instance, Source};
+use crate::cache;
+use crate::config::{CacheResult, Instance, Source};
 use crate::failure::Failure;
 use crate::fetch::edit;
 use crate::varnish::{Client, Http, OutOfWorkspace};
@@ -12,18 +15,39 @@ use crate::varnish::{Client, Http, OutOfWorkspace};
 /// response.
 pub fn deliver(client: &Client<'_>, instance: &Instance) -> Result<(), Failure> {
     let mut resp = client.resp().ok_or(Failure::WrongSubroutine)?;
+    draining::on_response(client);
     let Some(task) = client.recall::<ClientTask>() else { return Ok(()) };
     let (status, source, seconds) = (resp.status(), source(client), client.seconds());
+    if !admission::may_deliver(client, instance, task) {
+        count_instead(instance, &task.get().outcome, source, seconds);
+        task.get_mut().counted = true;
+        return Ok(());
+    }
+    let counted = task.get().counted;
     let outcome = &task.get().outcome;
     match outcome {
         Outcome::Routed(entry, _) | Outcome::Preflight(entry) => {
             let target = entry.target();
-            target.service.counters.count(status, source, seconds);
-            if let Some(tunnel) = task.get().upgrade.as_ref().and_then(|it| it.handover().take()) {
-                if !tunnel.run(client, &resp) {
-                    resp.put_status(503);
+            let count = |status| {
+                if !counted {
+                    target.service.counters.count(status, source, seconds);
                 }
+            };
+            // An endpoint may have agreed, and VCL made another response of it.
+            if status == 101 {
+                task.get().count_result(CacheResult::Pass);
+                upgrade(client, &mut resp, &task.get(), count);
                 return Ok(());
+            }
+            count(status);
+            if let Some(cached) = &task.get().cached {
+                let snapshot = instance.snapshot();
+                let snapshot = snapshot.as_ref().ok_or(Failure::NotLoaded)?;
+                let proxies = &snapshot.requests.proxies;
+                let result = cache::deliver(client, cached, proxies, &mut resp)?;
+                if !counted {
+                    task.get().count_result(result);
+                }
             }
             if let (Some(cors), Outcome::Routed(..)) = (&target.rule.cors, outcome) {
                 let req = client.req().ok_or(Failure::WrongSubroutine)?;
@@ -33,17 +57,53 @@ pub fn deliver(client: &Client<'_>, instance: &Instance) -> Result<(), Failure> 
         }
         Outcome::Loop(entry) => {
             let counters = &entry.target().service.counters;
-            counters.count(status, source, seconds);
+            if !counted {
+                counters.count(status, source, seconds);
+            }
             counters.count_loop();
         }
         Outcome::Unrouted => {
-            if let Some(store) = instance.store() {
+            if let Some(store) = instance.store().filter(|_| !counted) {
                 store.unrouted.count(status, source, seconds);
             }
         }
         Outcome::Admin => {}
     }
     Ok(())
+}
+
+/// Continue as a WebSocket. The client gets an error where varnishd allows no further tunnel,
+/// and where the connection of the endpoint could not be handed over. `count` counts what the
+/// client gets.
+fn upgrade(client: &Client<'_>, resp: &mut Http<'_>, task: &ClientTask, count: impl Fn(u16)) {
+    let upgraded = task.upgrade.as_ref().and_then(ghost_sync::Expected::take);
+    let error = match upgraded {
+        None => 502,
+        Some((tunnel, _connection, _web_socket)) => match tunnel.enter() {
+            None => 503,
+            Some(open) => {
+                count(101);
+                open.run(client, resp);
+                return;
+            }
+        },
+    };
+    count(error);
+    resp.put_status(error);
+}
+
+/// Count the error that `vcl_synth` sends instead of a hit.
+fn count_instead(instance: &Instance, outcome: &Outcome, source: Source, seconds: f64) {
+    match outcome {
+        Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
+            entry.target().service.counters.count(503, source, seconds);
+        }
+        Outcome::Unrouted | Outcome::Admin => {
+            if let Some(store) = instance.store() {
+                store.unrouted.count(503, source, seconds);
+            }
+        }
+    }
 }
 
 /// Declare which origin may read the response. What the backend declares does not count: the

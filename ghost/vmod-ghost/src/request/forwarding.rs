@@ -9,6 +9,7 @@ use ghost_core::forwarding::{last_members, TrustedProxies};
 use ghost_core::join_values;
 
 use super::reserved::begins_with;
+use super::survey::Survey;
 use super::task::ClientTask;
 use crate::varnish::{Client, Http, OutOfWorkspace};
 
@@ -17,41 +18,62 @@ use crate::varnish::{Client, Http, OutOfWorkspace};
 pub fn sanitise(
     client: &Client<'_>,
     http: &mut Http<'_>,
+    survey: Survey,
     proxies: &TrustedProxies,
     connection_is_tls: bool,
 ) -> Result<bool, OutOfWorkspace> {
-    // varnishd appends the peer once. A restart and ESI have what is sanitised already.
+    // varnishd appends the peer once. A restart has what is sanitised already.
     if let Some(memory) = client.recall::<ClientTask>() {
         return Ok(memory.get().tls);
     }
+    // ESI begins with a copy of the request that includes it, as it came in: what is sanitised in
+    // the request is sanitised in the original, too. varnishd appends the peer to each copy.
     if !client.is_top() {
-        return Ok(scheme(http).unwrap_or(connection_is_tls));
+        let tls = client.read_of_top(|task: &ClientTask| task.tls);
+        return Ok(tls.unwrap_or(connection_is_tls));
+    }
+    let mut original = client.original();
+    if !proxies.are_configured() {
+        if survey.forwarded {
+            http.remove(b"forwarded");
+            if let Some(original) = &mut original {
+                original.remove(b"forwarded");
+            }
+        }
+        return Ok(connection_is_tls);
     }
     let list = http.header(b"x-forwarded-for").unwrap_or(b"");
     let peer = last_members(list, 1);
     let received = list[..list.len() - peer.len()].trim_ascii_end();
     let received = received.strip_suffix(b",").unwrap_or(received);
     match proxies.believed(received, peer) {
-        None => {
-            http.remove(b"forwarded");
-            Ok(connection_is_tls)
-        }
-        Some(0) => {
-            http.remove(b"forwarded");
-            http.retain(|line| !begins_with(line, b"x-forwarded-"));
+        0 => {
+            remove_all(http);
+            original.iter_mut().for_each(remove_all);
             http.append(&[b"X-Forwarded-For: ", peer])?;
             Ok(connection_is_tls)
         }
-        Some(count) => {
+        count => {
             let tls = scheme(http).unwrap_or(connection_is_tls);
             let kept = last_members(received, count);
             if kept.len() < received.len() {
                 http.set("X-Forwarded-For", &[kept, b", ", peer].concat())?;
+                if let Some(original) = &mut original {
+                    original.set("X-Forwarded-For", kept)?;
+                }
+            }
+            if let Some(original) = &mut original {
+                extend_forwarded(original, count, peer, tls)?;
             }
             extend_forwarded(http, count, peer, tls)?;
             Ok(tls)
         }
     }
+}
+
+fn remove_all(head: &mut Http<'_>) {
+    head.remove(b"forwarded");
+    head.retain(|line| !begins_with(line, b"x-forwarded-"));
 }
 
 /// Whether X-Forwarded-Proto says https; None if it says nothing that ghost understands.

@@ -4,12 +4,16 @@
 //! itself, and [`deliver`](deliver()) finishes a response before varnishd sends it.
 //! [`task`] is what ghost remembers meanwhile.
 
+mod admission;
+mod body;
 mod deliver;
+mod draining;
 mod forwarding;
 mod loops;
 mod receive;
 mod reserved;
 mod responses;
+mod survey;
 mod synthetic;
 mod task;
 mod websocket;
@@ -19,5 +23,5 @@ pub use loops::mark;
 pub use receive::{has_changed, receive};
 pub use responses::{preflight, Responses};
 pub use synthetic::Synthetic;
-pub use task::ClientTask;
+pub use task::{ClientTask, Outcome};
 pub use websocket::{claim, expect_upgrade};

@@ -2,18 +2,22 @@
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
-use std::ops::RangeInclusive;
-use std::sync::atomic::Ordering::Relaxed;
+use std::mem;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
-use ghost_core::{is_tunnel_request, join_values, target, Host, OverBudget, Request};
+use ghost_core::{is_tunnel_request, join_values, target, Host, Request, Steps};
 
+use super::admission;
+use super::body::{self, Missing};
+use super::draining;
 use super::forwarding;
 use super::loops;
 use super::reserved;
 use super::responses::Responses;
+use super::survey::Survey;
 use super::task::{ClientTask, Outcome};
+use crate::cache::{self, Cached};
 use crate::config::{Entry, Instance, Snapshot};
 use crate::failure::Failure;
 use crate::varnish::{Client, Director, Held, Http, OutOfWorkspace, Returned};
@@ -21,9 +25,6 @@ use crate::varnish::{Client, Director, Held, Http, OutOfWorkspace, Returned};
 /// The socket on which ghost serves its own pages.
 const ADMIN_SOCKET: &str = "ghost-reload";
 const ADMIN_PATHS: &[u8] = b"/.varnish-ghost/";
-
-/// The lengths of request bodies that ghost keeps for a retry.
-const SMALL: RangeInclusive<i64> = 1..=64 << 10;
 
 /// The names of sockets behind the TLS terminator begin so.
 const TLS_SOCKETS: &str = "https-";
@@ -73,27 +74,59 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
         return Err(Failure::OutOfWorkspace);
     }
     let mut http = client.req().ok_or(Failure::WrongSubroutine)?;
+    draining::on_request(client);
     let snapshot = instance.snapshot();
     let snapshot = snapshot.as_ref().ok_or(Failure::NotLoaded)?;
-    let socket = client.socket();
+    let socket = &*client.socket();
     let terminated = socket.starts_with(TLS_SOCKETS);
-    let tls = forwarding::sanitise(client, &mut http, &snapshot.requests.proxies, terminated)?;
-    reserved::remove(client);
+    let survey = Survey::of(&http);
+    let proxies = &snapshot.requests.proxies;
+    let tls = forwarding::sanitise(client, &mut http, survey, proxies, terminated)?;
+    if survey.reserved {
+        reserved::remove(client);
+    }
     http.append(&[b"X-Gateway-Listener: ", socket.as_bytes()])?;
     http.append_static(if tls { c"X-Forwarded-Proto: https" } else { c"X-Forwarded-Proto: http" })?;
     let server_name = if terminated { client.server_name() } else { b"" };
-    let (mut outcome, mut director) = route(&mut http, socket, server_name, snapshot)?;
-    if loops::is_loop(client, &http) {
+    let memory = client.remember::<ClientTask>().ok_or(Failure::OutOfWorkspace)?;
+    let (mut outcome, mut director, mut cached) =
+        route(&mut http, socket, server_name, snapshot, &memory.get().steps)?;
+    if survey.cdn_loop && loops::is_loop(client, &mut http)? {
         if let Outcome::Routed(entry, _) | Outcome::Preflight(entry) = outcome {
             director = Held::new(Arc::clone(&snapshot.responses), |all| &all.loop_detected);
             outcome = Outcome::Loop(entry);
+            cached = None;
         }
     }
-    if let Outcome::Routed(entry, _) = &outcome {
-        keep_body(client, &http, entry);
+    // A restart gives back what the request held, before it asks again.
+    memory.get_mut().workers = None;
+    if let Some(timeouts) = memory.get_mut().dismissed.take() {
+        client.set_send_timeouts(timeouts);
     }
-    let memory = client.remember::<ClientTask>().ok_or(Failure::OutOfWorkspace)?;
-    *memory.get_mut() = ClientTask { outcome, tls, upgrade: None, digest: digest(&http) };
+    let limits = &snapshot.requests.limits;
+    let (workers, rejected) = match admission::admit(client, instance, limits, &outcome) {
+        Ok(workers) => (workers, None),
+        Err(exhausted) => {
+            let responses = Arc::clone(&snapshot.responses);
+            director = Held::new(responses, |all| all.overloaded(exhausted));
+            (None, Some(exhausted))
+        }
+    };
+    // VCL may have made it a request without a body since.
+    let mut missing = memory.get().missing.filter(|missing| !matches!(missing, Missing::Gone));
+    if let (Outcome::Routed(entry, _), None, None) = (&outcome, rejected, missing) {
+        missing = body::keep(client, &http, &entry.target().rule).err();
+    }
+    if let Some(missing) = missing {
+        director = Held::new(Arc::clone(&snapshot.responses), |all| missing.response(all));
+    }
+    if cached.is_some() {
+        cache::begin(client)?;
+    }
+    let digest = digest(&http);
+    let (steps, fresh) = (mem::take(&mut memory.get_mut().steps), ClientTask::default());
+    *memory.get_mut() =
+        ClientTask { outcome, tls, workers, rejected, missing, cached, digest, steps, ..fresh };
     Ok(memory.give(director))
 }
 
@@ -102,12 +135,15 @@ fn route(
     socket: &str,
     server_name: &[u8],
     snapshot: &Snapshot,
-) -> Result<(Outcome, Held), Failure> {
-    let response =
-        |pick: Pick| Ok((Outcome::Unrouted, Held::new(Arc::clone(&snapshot.responses), pick)));
+    steps: &Steps,
+) -> Result<(Outcome, Held, Option<Cached>), Failure> {
+    let response = |pick: Pick| {
+        Ok((Outcome::Unrouted, Held::new(Arc::clone(&snapshot.responses), pick), None))
+    };
     if socket == ADMIN_SOCKET && http.url().starts_with(ADMIN_PATHS) {
         if let Some(page) = admin_page(http) {
-            return Ok((Outcome::Admin, Held::new(Arc::clone(&snapshot.responses), page)));
+            let page = Held::new(Arc::clone(&snapshot.responses), page);
+            return Ok((Outcome::Admin, page, None));
         }
     }
     if is_tunnel_request(http.method()) {
@@ -129,38 +165,21 @@ fn route(
     }
     let (path, query) = target::split(http.url());
     let routed = Routed { socket, host: &host, http, path, query };
-    let found = match snapshot.router.find(&routed) {
+    let found = match snapshot.router.find_within(&routed, steps) {
         Ok(Some(found)) => found,
         Ok(None) => return response(|all| &all.not_found),
-        Err(over) => {
-            snapshot.over_budget.fetch_add(1, Relaxed);
-            return response(match over {
-                OverBudget::Target => |all| &all.target_over_budget,
-                OverBudget::Header => |all| &all.header_over_budget,
-            });
-        }
+        Err(over) => return Ok((Outcome::Unrouted, snapshot.reject_over_budget(over), None)),
     };
     let (entry, index) = (Arc::clone(found.payload), found.match_index);
     let (route, preflight) = (&found.rule.route, found.preflight);
     http.append(&[b"X-Gateway-Route: ", route.as_bytes()])?;
     if preflight {
         let director = Held::new(Arc::clone(&entry), Entry::preflight);
-        return Ok((Outcome::Preflight(entry), director));
+        return Ok((Outcome::Preflight(entry), director, None));
     }
+    let cached = Cached::find(found.rule, found.listener, &snapshot.listener_policies);
     let director = Held::new(Arc::clone(&entry), |entry| entry.director(index));
-    Ok((Outcome::Routed(entry, index), director))
-}
-
-/// Read the body of a request that a fetch may have to send twice, if it is small.
-fn keep_body(client: &Client<'_>, http: &Http<'_>, entry: &Entry) {
-    if entry.target().rule.retry.is_none() {
-        return;
-    }
-    let length = http.header(b"content-length").and_then(|text| std::str::from_utf8(text).ok());
-    let small = length.and_then(|text| text.parse().ok()).is_some_and(|it| SMALL.contains(&it));
-    if small {
-        client.keep_body(*SMALL.end());
-    }
+    Ok((Outcome::Routed(entry, index), director, cached))
 }
 
 /// The host of an absolute target replaces the Host header. varnishd itself does so for
@@ -175,12 +194,22 @@ fn adopt_authority(http: &mut Http<'_>) -> Result<(), OutOfWorkspace> {
     }
 }
 
-/// The director of one of ghost's own pages.
+/// The director of one of ghost's own pages. A request that has passed a gateway gets none:
+/// the endpoint of a route can be any address, also that of the socket.
 fn admin_page(http: &Http<'_>) -> Option<Pick> {
+    if http.header(loops::HEADER).is_some() {
+        return None;
+    }
     let (path, _) = target::split(http.url());
     let (methods, page): (&[&[u8]], Pick) = match path.strip_prefix(ADMIN_PATHS)? {
         b"reload" => (&[b"GET", b"POST"], |all| &all.reload),
         b"counters" => (&[b"GET"], |all| &all.counters),
+        // They can't be undone: nothing that follows a link or fetches a picture may cause them.
+        b"drain" | b"invalidate" if http.header(b"host") != Some(b"localhost") => {
+            return Some(|all| &all.misdirected)
+        }
+        b"invalidate" => (&[b"POST"], |all| &all.invalidate),
+        b"drain" => (&[b"POST"], |all| &all.drain),
         _ => return None,
     };
     let allowed = methods.contains(&http.method());
@@ -200,13 +229,13 @@ pub fn has_changed(client: &Client<'_>) -> Result<bool, Failure> {
 /// None may be empty: that is also what a target without an authority leads to.
 fn host(http: &Http<'_>) -> Option<Host> {
     let mut values = http.values(b"host");
-    let host = match values.next() {
-        Some(host) if !host.is_empty() => host,
-        None if http.protocol() == b"HTTP/1.0" => b"",
+    let (first, second) = (values.next(), values.next());
+    let host = match (first, second) {
+        (Some(host), None) if !host.is_empty() => host,
+        (None, _) if http.protocol() == b"HTTP/1.0" => b"",
         _ => return None,
     };
-    let host = Host::parse(host).ok()?;
-    values.next().is_none().then_some(host)
+    Host::parse(host).ok()
 }
 
 /// Tells whether URL, Host or method changed.

@@ -13,10 +13,9 @@ pub fn remove(client: &Client<'_>) {
     }
 }
 
-fn is_reserved(line: &[u8]) -> bool {
-    // The first letter rules most headers out.
-    matches!(line.first(), Some(b'x' | b'X'))
-        && RESERVED.iter().any(|reserved| begins_with(line, reserved))
+/// Whether clients must not send this header line.
+pub fn is_reserved(line: &[u8]) -> bool {
+    RESERVED.iter().any(|reserved| begins_with(line, reserved))
 }
 
 /// Some backends, such as those behind CGI, treat "_" like "-".

@@ -4,16 +4,25 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use ghost_core::cors::Preflight;
+use ghost_core::shares::Exhausted;
 use ghost_core::{Cors, OverBudget};
 use serde_json::json;
 
+use super::draining;
 use super::synthetic::Synthetic;
+use crate::cache;
 use crate::config::{lock, Instance};
 use crate::fetch::FetchTask;
 use crate::varnish::{Director, Fetch, Http, Refused, Response, Vcl};
 
 const NOT_PIPED: &str =
     "the VCL pipes a request that is no WebSocket, or whose rule changes responses";
+const BODY_MISSING: &str = "the body of the request did not arrive in time";
+const BODY_GONE: &str =
+    "the body of the request is gone: it did not arrive, or VCL has restarted a request whose body \
+     was sent before";
+const NOT_CACHED: &str =
+    "the client wants a response from the cache only, and this request bypasses the cache";
 const LOOP: &str = "loop detected: a backend of the route sends requests back to this gateway";
 
 /// The directors that respond by themselves.
@@ -25,10 +34,18 @@ pub struct Responses {
     pub not_found: Director,
     /// 405: a tunnel, or a method that one of ghost's own pages does not have.
     pub method_not_allowed: Director,
-    /// 414: regular expressions take too many steps for the path or the query.
-    pub target_over_budget: Director,
-    /// 431: regular expressions take too many steps for a header.
-    pub header_over_budget: Director,
+    /// 408: the client did not send the body of its request in time.
+    pub body_missing: Director,
+    /// 504: the same, within the time that the rule has for a request.
+    pub out_of_time: Director,
+    /// 504: the client wants a stored response only, and its request bypasses the cache.
+    pub not_cached: Director,
+    /// 400: the request announces a body that is gone.
+    pub body_gone: Director,
+    /// 414: rules or a cache policy take too many steps for the path or the query.
+    target_over_budget: Director,
+    /// 431: they take too many steps for a header.
+    header_over_budget: Director,
     /// 421: the connection was made for another listener.
     pub misdirected: Director,
     /// 508: the request has passed this gateway before, and again.
@@ -39,12 +56,18 @@ pub struct Responses {
     pub not_piped: Arc<Director>,
     /// 503: the pool has no endpoint.
     pub no_endpoint: Arc<Director>,
+    /// 503: a share is exhausted, by its index.
+    overloaded: Box<[Director]>,
     /// The redirect that the fetch task holds.
     pub redirect: Arc<Director>,
     /// Reads the configuration again.
     pub reload: Director,
     /// The counters of every route.
     pub counters: Director,
+    /// Begins to drain.
+    pub drain: Director,
+    /// Invalidates objects of the cache.
+    pub invalidate: Director,
     /// Plain statuses that rules ask for.
     statuses: Mutex<HashMap<u16, Arc<Director>>>,
 }
@@ -52,12 +75,17 @@ pub struct Responses {
 impl Responses {
     /// Add them to a VCL.
     pub fn new(vcl: &Vcl, instance: &Weak<Instance>) -> Result<Self, Refused> {
-        let (reloading, counting) = (Weak::clone(instance), Weak::clone(instance));
+        let (reloading, counting, invalidating) =
+            (Weak::clone(instance), Weak::clone(instance), Weak::clone(instance));
         Ok(Self {
             vcl: vcl.clone(),
             bad_request: fixed(vcl, "400", 400, "malformed Host or request target")?,
             not_found: fixed(vcl, "404", 404, "no route takes this request")?,
             method_not_allowed: fixed(vcl, "405", 405, "method not allowed here")?,
+            body_missing: fixed(vcl, "408", 408, BODY_MISSING)?,
+            out_of_time: fixed(vcl, "504", 504, BODY_MISSING)?,
+            not_cached: fixed(vcl, "not-cached", 504, NOT_CACHED)?,
+            body_gone: fixed(vcl, "body-gone", 400, BODY_GONE)?,
             target_over_budget: over_budget(vcl, OverBudget::Target)?,
             header_over_budget: over_budget(vcl, OverBudget::Header)?,
             misdirected: fixed(vcl, "421", 421, "this connection is for other hosts")?,
@@ -66,11 +94,32 @@ impl Responses {
                 .into(),
             not_piped: fixed(vcl, "not-piped", 501, NOT_PIPED)?.into(),
             no_endpoint: fixed(vcl, "no-endpoint", 503, "the service has no endpoint")?.into(),
+            overloaded: Exhausted::ALL
+                .into_iter()
+                .map(|share| overloaded(vcl, share))
+                .collect::<Result<_, Refused>>()?,
             redirect: Synthetic::add(vcl, "redirect", redirect)?.into(),
             reload: Synthetic::add(vcl, "reload", move |_| reload(&reloading))?,
             counters: Synthetic::add(vcl, "counters", move |_| counters(&counting))?,
+            drain: Synthetic::add(vcl, "drain", |_| drain())?,
+            invalidate: Synthetic::add(vcl, "invalidate", move |fetch| {
+                invalidate(&invalidating, fetch)
+            })?,
             statuses: Mutex::default(),
         })
+    }
+
+    /// The response to a request whose share is exhausted.
+    pub fn overloaded(&self, exhausted: Exhausted) -> &Director {
+        &self.overloaded[exhausted.index()]
+    }
+
+    /// The response to a request that takes too many steps for this part of it.
+    pub fn over_budget(&self, part: OverBudget) -> &Director {
+        match part {
+            OverBudget::Target => &self.target_over_budget,
+            OverBudget::Header => &self.header_over_budget,
+        }
     }
 
     /// A plain status that a rule asks for.
@@ -96,6 +145,13 @@ fn fixed(vcl: &Vcl, name: &str, status: u16, reason: &str) -> Result<Director, R
 
 fn over_budget(vcl: &Vcl, part: OverBudget) -> Result<Director, Refused> {
     fixed(vcl, &part.status().to_string(), part.status(), &part.to_string())
+}
+
+fn overloaded(vcl: &Vcl, exhausted: Exhausted) -> Result<Director, Refused> {
+    let mut response = Response::error(503, &exhausted.to_string());
+    response.headers.push(("Retry-After", b"1".to_vec()));
+    let name = format!("overloaded-{}", exhausted.name());
+    Synthetic::add(vcl, &name, move |_| response.clone())
 }
 
 /// The response to a preflight, given bereq.
@@ -145,6 +201,21 @@ fn reload(instance: &Weak<Instance>) -> Response {
 fn counters(instance: &Weak<Instance>) -> Response {
     match instance.upgrade().and_then(|instance| instance.store().cloned()) {
         Some(store) => page(&store.counters()),
+        None => Response::error(500, "nothing is loaded"),
+    }
+}
+
+fn drain() -> Response {
+    draining::begin();
+    page(&json!({ "draining": true }))
+}
+
+fn invalidate(instance: &Weak<Instance>, fetch: &Fetch<'_>) -> Response {
+    let Some(instance) = instance.upgrade() else {
+        return Response::error(500, "the VCL is going away");
+    };
+    match instance.snapshot().as_ref() {
+        Some(snapshot) => cache::purge(fetch, &snapshot.requests.paths),
         None => Response::error(500, "nothing is loaded"),
     }
 }

@@ -3,52 +3,23 @@
 //! Such a request is passed like any other. A header that never leaves ghost says which client
 //! the fetch is for, so that it can leave the connection to an endpoint that upgrades.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 
 use ghost_core::Action;
+use ghost_sync::{Handover, Waiting};
 
 use super::task::{ClientTask, Outcome};
-use crate::config::lock;
 use crate::failure::Failure;
-use crate::fetch::Handover;
+use crate::fetch::Upgraded;
 use crate::varnish::{Client, Http};
 
 const HEADER: &str = "X-Ghost-Upgrade";
 
 /// Clients that wait for an upgrade.
-static WAITING: Mutex<Option<HashMap<u64, Weak<Handover>>>> = Mutex::new(None);
+static WAITING: Waiting<Upgraded> = Waiting::new();
 
 /// An upgrade that a client waits for; forgotten with its request.
-pub struct Expected {
-    number: u64,
-    handover: Arc<Handover>,
-}
-
-impl Expected {
-    fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let handover = Arc::<Handover>::default();
-        let mut waiting = lock(&WAITING);
-        waiting.get_or_insert_default().insert(number, Arc::downgrade(&handover));
-        Self { number, handover }
-    }
-
-    /// Where the fetch leaves the connection.
-    pub fn handover(&self) -> &Handover {
-        &self.handover
-    }
-}
-
-impl Drop for Expected {
-    fn drop(&mut self) {
-        if let Some(waiting) = lock(&WAITING).as_mut() {
-            waiting.remove(&self.number);
-        }
-    }
-}
+pub type Expected = ghost_sync::Expected<Upgraded, &'static Waiting<Upgraded>>;
 
 /// Let the request continue as a WebSocket if its endpoint upgrades. It must be the handshake
 /// of one, over HTTP/1.1, and its rule must not change responses: the filters would not apply
@@ -63,16 +34,16 @@ pub fn expect_upgrade(client: &Client<'_>) -> Result<(), Failure> {
     let Outcome::Routed(entry, _) = &task.outcome else { return Ok(()) };
     let rule = &entry.target().rule;
     if matches!(rule.action, Action::Backends(_)) && !rule.modifies_responses() {
-        let expected = Expected::new();
-        req.set(HEADER, expected.number.to_string().as_bytes())?;
+        let expected = Expected::new(&WAITING);
+        req.set(HEADER, expected.number().to_string().as_bytes())?;
         task.upgrade = Some(expected);
     }
     Ok(())
 }
 
 /// The client that waits for this fetch to upgrade. The backend does not see the header.
-pub fn claim(bereq: &mut Http<'_>) -> Option<Arc<Handover>> {
+pub fn claim(bereq: &mut Http<'_>) -> Option<Arc<Handover<Upgraded>>> {
     let number = std::str::from_utf8(bereq.header(HEADER.as_bytes())?).ok()?.parse().ok();
     bereq.remove(HEADER.as_bytes());
-    lock(&WAITING).as_ref()?.get(&number?)?.upgrade()
+    WAITING.claim(number?)
 }

@@ -1,13 +1,27 @@
 //! A call in a client task: varnishd handles a request.
 
-use std::ptr::NonNull;
+use std::ffi::CString;
+use std::ptr::{self, NonNull};
 
-use super::director::held::Backend;
+use ghost_core::shares::Place;
+
+use super::director::held::{Backend, Returned};
 use super::http::Http;
-use super::session;
+use super::parameters;
+use super::session::{self, SocketName};
 use super::sys;
 use super::task::{self, Memory, Task};
 use super::workspace;
+
+/// Seconds that varnishd spends on sending an error to a client that does not read it.
+const LAST_WORDS: f64 = 1.0;
+
+/// For how many seconds varnishd waits for a client that does not read a response.
+#[derive(Clone, Copy, Debug)]
+pub struct SendTimeouts {
+    idle: f64,
+    total: f64,
+}
 
 /// A call in a client task.
 pub struct Client<'c> {
@@ -52,8 +66,15 @@ impl<'c> Client<'c> {
         unsafe { Backend::new(self.raw().director_hint) }
     }
 
-    /// The name of the socket that the request came in on.
-    pub fn socket(&self) -> &str {
+    /// Have this director serve the request, as `set req.backend_hint` does.
+    pub fn set_backend_hint(&self, director: Returned<'_>) {
+        // SAFETY: the context is that of a client's request, and the director one of its VCL; the
+        // memory of the task keeps it until varnishd refers to it.
+        unsafe { sys::VRT_l_req_backend_hint(self.ctx, director.into_raw(self.ctx.vcl)) };
+    }
+
+    /// The socket of the port that the request came in on.
+    pub fn socket(&self) -> SocketName<'_> {
         session::socket(self.ctx)
     }
 
@@ -69,12 +90,98 @@ impl<'c> Client<'c> {
         unsafe { workspace::has_overflowed(self.ctx.ws) }
     }
 
-    /// Read the body of the request into memory, if `vcl_recv` is running, so that a fetch
-    /// can send it more than once. If the body does not arrive the fetch fails.
-    pub fn keep_body(&self, most: i64) {
-        if self.ctx.method == sys::VCL_MET_RECV {
-            // SAFETY: called where varnishd allows it.
-            unsafe { sys::VRT_CacheReqBody(self.ctx, most) };
+    /// The request, for functions of varnishd's. Never make a `&mut` of it.
+    pub(super) fn request(&self) -> NonNull<sys::req> {
+        self.req
+    }
+
+    /// Where the thread is that handles the request.
+    pub fn place(&self) -> Place {
+        // SAFETY: a request in a call has a worker.
+        unsafe { parameters::place(self.raw().wrk) }
+    }
+
+    /// Don't read the body that the client is sending: close the connection after the response.
+    pub fn decline_body(&self) {
+        // SAFETY: the request is this thread's.
+        unsafe { decline_body(self.req.as_ptr()) };
+    }
+
+    /// Whether the client is still sending a body that varnishd has not read.
+    pub fn has_unread_body(&self) -> bool {
+        // SAFETY: a request has a body status.
+        unsafe { (*self.raw().req_body_status).avail == 1 }
+    }
+
+    /// Whether the body of the request was read before, and not kept: a fetch would send none.
+    pub fn has_lost_body(&self) -> bool {
+        let status = self.raw().req_body_status;
+        // SAFETY: these are constants of varnishd's, of which ghost takes the addresses.
+        unsafe { [sys::BS_TAKEN.as_ptr(), sys::BS_ERROR.as_ptr()].contains(&status) }
+    }
+
+    /// Close the connection after the response, which says so over HTTP/1. What ESI includes
+    /// has no connection of its own, nor has a stream of HTTP/2, for which varnishd closes none.
+    pub fn close_after_response(&self) {
+        let req = self.req.as_ptr();
+        // SAFETY: the request is this thread's.
+        unsafe {
+            if self.is_top() && (*req).doclose == sys::SC_NULL.as_ptr() {
+                (*req).doclose = sys::SC_RESP_CLOSE.as_ptr();
+            }
+        }
+    }
+
+    /// Close the connection after the response, and soon if the client does not read it.
+    /// Returns for how long varnishd would have waited: VCL may restart the request.
+    pub fn dismiss(&self) -> Option<SendTimeouts> {
+        // The response that includes this one goes on, and the connection with it.
+        if !self.is_top() {
+            return None;
+        }
+        // SAFETY: the request is this thread's. Streams of HTTP/2 share their session, and
+        // varnishd limits what it sends on one by itself.
+        unsafe {
+            (*self.req.as_ptr()).doclose = sys::SC_OVERLOAD.as_ptr();
+            if !self.req().is_some_and(|req| req.protocol().starts_with(b"HTTP/1")) {
+                return None;
+            }
+            let before = SendTimeouts {
+                idle: sys::VRT_r_sess_idle_send_timeout(self.ctx),
+                total: sys::VRT_r_sess_send_timeout(self.ctx),
+            };
+            self.set_send_timeouts(SendTimeouts { idle: LAST_WORDS, total: LAST_WORDS });
+            Some(before)
+        }
+    }
+
+    /// Wait for the client for this long.
+    pub fn set_send_timeouts(&self, timeouts: SendTimeouts) {
+        // SAFETY: the session is that of a client's request.
+        unsafe {
+            sys::VRT_l_sess_idle_send_timeout(self.ctx, timeouts.idle);
+            sys::VRT_l_sess_send_timeout(self.ctx, timeouts.total);
+        }
+    }
+
+    /// Whether `vcl_deliver` is running. User VCL may prepare what `vcl_synth` makes likewise.
+    pub fn is_delivering(&self) -> bool {
+        self.ctx.method == sys::VCL_MET_DELIVER
+    }
+
+    /// Leave the subroutine for `vcl_synth`, as `return (synth(status, reason))` does. For
+    /// `vcl_deliver`.
+    pub fn respond_instead(&self, status: u16, reason: &str) {
+        let reason = CString::new(reason).unwrap_or_default();
+        // SAFETY: VCL leaves the subroutine when a function has set what follows; varnishd
+        // copies the reason.
+        unsafe {
+            sys::VRT_synth(self.ctx, i64::from(status), reason.as_ptr());
+            // The subroutine has failed where the workspace has no room for the reason, and
+            // varnishd goes down when something else is to follow.
+            if sys::VRT_handled(self.ctx) == 0 {
+                sys::VRT_handling(self.ctx, sys::VCL_RET_SYNTH);
+            }
         }
     }
 
@@ -82,6 +189,15 @@ impl<'c> Client<'c> {
     pub fn ignore_busy(&self) {
         // SAFETY: the context is that of a client's request.
         unsafe { sys::VRT_l_req_hash_ignore_busy(self.ctx, 1) };
+    }
+
+    /// Have lookups find nothing and wait for no fetch, or no longer. Returns whether they did so
+    /// before.
+    pub fn miss_always(&self, always: bool) -> bool {
+        let before = self.raw().hash_always_miss() != 0;
+        // SAFETY: the context is that of a client's request.
+        unsafe { sys::VRT_l_req_hash_always_miss(self.ctx, always.into()) };
+        before
     }
 
     /// Whether the response comes from the cache.
@@ -112,9 +228,36 @@ impl<'c> Client<'c> {
         task::recall(self.ctx)
     }
 
-    fn raw(&self) -> &sys::req {
+    /// Read what ghost remembers of the request that the client sent, where ESI includes this one.
+    pub fn read_of_top<T: Task, R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
+        // SAFETY: the request that includes others waits for them, on this thread. A context
+        // refers to what lives during the call; it is copied as varnishd itself copies it.
+        unsafe {
+            let top = self.raw().top.as_ref()?.topreq;
+            let mut ctx = ptr::from_ref(self.ctx).read();
+            ctx.req = top;
+            let value = read(&task::recall::<T>(&ctx)?.get());
+            Some(value)
+        }
+    }
+
+    pub(super) fn raw(&self) -> &sys::req {
         // SAFETY: varnishd passed it, and only this thread works on it during the call. The
         // reference does not outlive the expression that it is used in.
         unsafe { self.req.as_ref() }
+    }
+}
+
+/// Have varnishd not read what is left of the body of a request, as it otherwise does before
+/// it responds, however slow the client is. The connection can't be used again then.
+///
+/// # Safety
+/// `req` is valid, and no other thread works on it.
+pub(super) unsafe fn decline_body(req: *mut sys::req) {
+    // SAFETY: as promised by the caller; a request has a body status.
+    unsafe {
+        if (*(*req).req_body_status).avail == 1 {
+            (*req).doclose = sys::SC_OVERLOAD.as_ptr();
+        }
     }
 }

@@ -22,20 +22,20 @@ const DEFAULT_PROBE: &str =
     "a probe named default would be that of the gateway's endpoints, too; give it another name";
 
 /// Subroutines of the client's side.
-const CLIENT: u32 = sys::VCL_MET_TASK_C;
+pub(super) const CLIENT: u32 = sys::VCL_MET_TASK_C;
 const FETCH: u32 = sys::VCL_MET_BACKEND_FETCH | sys::VCL_MET_PIPE;
 const RESPONSE: u32 = sys::VCL_MET_BACKEND_RESPONSE | sys::VCL_MET_BACKEND_ERROR;
 const DELIVER: u32 = sys::VCL_MET_DELIVER | sys::VCL_MET_SYNTH;
 
 /// A function of the VMOD, and the subroutines that may call it.
 #[derive(Clone, Copy)]
-struct Function {
+pub(super) struct Function {
     name: &'static str,
     subroutines: u32,
 }
 
 impl Function {
-    const fn new(name: &'static str, subroutines: u32) -> Self {
+    pub(super) const fn new(name: &'static str, subroutines: u32) -> Self {
         Self { name, subroutines }
     }
 
@@ -43,7 +43,7 @@ impl Function {
     ///
     /// # Safety
     /// `memory` is what varnishd passed.
-    unsafe fn client<'c, T: Copy>(
+    pub(super) unsafe fn client<'c, T: Copy>(
         self,
         ctx: &'c sys::vrt_ctx,
         memory: *mut sys::vmod_priv,
@@ -62,7 +62,7 @@ impl Function {
     ///
     /// # Safety
     /// `memory` is what varnishd passed.
-    unsafe fn fetch<'c, T: Copy>(
+    pub(super) unsafe fn fetch<'c, T: Copy>(
         self,
         ctx: &'c sys::vrt_ctx,
         memory: *mut sys::vmod_priv,

@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void, CString};
 use std::sync::Arc;
 
+use super::cache::{fail_incomplete, watch_objects};
 use super::fence::fence;
 use super::sys::{self, Ctx};
 use super::vcl::Vcl;
@@ -65,6 +66,8 @@ unsafe extern "C" fn ghost_event(
         let (ctx, kept) = unsafe { (&*ctx, kept(memory)) };
         match (event, kept) {
             (sys::VCL_EVENT_LOAD, _) => {
+                fail_incomplete();
+                watch_objects();
                 let vcl = Vcl::cold();
                 let kept = Box::new(Kept { instance: Instance::new(vcl.clone()), vcl });
                 // SAFETY: as above; the memory is empty until the VCL is loaded.

@@ -4,11 +4,14 @@ use std::ffi::CStr;
 use std::ptr::NonNull;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::client::Client;
+use ghost_core::shares::Place;
+
+use super::client::{self, Client};
 use super::director::held::Backend;
 use super::director::Kind;
 use super::http::Http;
-use super::session;
+use super::parameters;
+use super::session::{self, SocketName};
 use super::sys;
 use super::task::{self, Memory, Task};
 
@@ -30,6 +33,12 @@ impl<'c> Fetch<'c> {
         unsafe { Http::new(self.raw().bereq) }
     }
 
+    /// The request to the backend before `vcl_backend_fetch` changed it.
+    pub fn original(&self) -> Option<Http<'_>> {
+        // SAFETY: null, or set up and this thread's.
+        unsafe { Http::new(self.raw().bereq0) }
+    }
+
     /// The response of the backend.
     pub fn beresp(&self) -> Option<Http<'_>> {
         // SAFETY: null, or set up and this thread's.
@@ -41,8 +50,29 @@ impl<'c> Fetch<'c> {
         Client::new(self.ctx)
     }
 
-    /// The name of the socket that the request came in on.
-    pub fn socket(&self) -> &str {
+    /// Where the thread is that fetches.
+    pub fn place(&self) -> Place {
+        // SAFETY: a fetch in a call has a worker.
+        unsafe { parameters::place(self.raw().wrk) }
+    }
+
+    /// Don't read the body that the client is sending: close the connection after the response.
+    pub fn decline_body(&self) {
+        let Some(request) = NonNull::new(self.raw().req) else { return };
+        // SAFETY: while the fetch has a request, its client waits for the fetch.
+        unsafe { client::decline_body(request.as_ptr()) };
+    }
+
+    /// Whether the request announces a body that is gone: varnishd would send the length of the
+    /// body without the body, and the endpoint would read the next request as that body.
+    pub fn lacks_body(&self) -> bool {
+        let fetch = self.raw();
+        let gone = fetch.req.is_null() && fetch.bereq_body.is_null();
+        gone && self.bereq().is_some_and(|bereq| bereq.announces_body())
+    }
+
+    /// The socket of the port that the request came in on.
+    pub fn socket(&self) -> SocketName<'_> {
         session::socket(self.ctx)
     }
 
@@ -60,6 +90,11 @@ impl<'c> Fetch<'c> {
     /// Whether varnishd fetches in the background, to refresh what it goes on serving.
     pub fn is_background(&self) -> bool {
         self.raw().is_bgfetch() != 0
+    }
+
+    /// Whether the response is to replace an object, which varnishd then removes.
+    pub fn replaces_object(&self) -> bool {
+        self.is_background() || !self.raw().stale_oc.is_null()
     }
 
     /// Whether the backend answered 304, so that beresp has the headers of the stored object.

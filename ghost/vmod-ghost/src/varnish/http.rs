@@ -97,6 +97,18 @@ impl<'a> Http<'a> {
             && self.header(b"transfer-encoding").is_none()
     }
 
+    /// Whether the message says that a body follows its head.
+    pub fn announces_body(&self) -> bool {
+        self.values(b"content-length").any(|length| length.iter().any(|&digit| digit != b'0'))
+            || self.header(b"transfer-encoding").is_some()
+    }
+
+    /// Remove what says that a body follows the head.
+    pub fn announce_no_body(&mut self) {
+        self.remove(b"content-length");
+        self.remove(b"transfer-encoding");
+    }
+
     /// Replace the request target.
     pub fn set_url(&mut self, url: &[u8]) -> Result<(), OutOfWorkspace> {
         let text = self.on_workspace(&[url])?;
@@ -216,7 +228,7 @@ pub(super) fn reason_of(status: u16) -> &'static CStr {
 }
 
 /// The value of a header line, if it has this name.
-fn value_of<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+pub fn value_of<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     let (head, rest) = line.split_at_checked(name.len())?;
     let value = rest.strip_prefix(b":")?;
     head.eq_ignore_ascii_case(name).then(|| value.trim_ascii())

@@ -6,7 +6,12 @@ use std::mem;
 use std::ptr::NonNull;
 
 use super::fence::fence;
+use super::fetch::workspace_of;
 use super::sys;
+use super::workspace;
+
+/// What varnishd allocates for a step.
+const ENTRY: usize = mem::size_of::<sys::vfp_entry>();
 
 /// One step of a body.
 pub(super) trait Step: Sized + 'static {
@@ -53,7 +58,27 @@ impl<S: Step> Processor<S> {
         Self { table, _of: PhantomData }
     }
 
-    /// Put a step before those that a fetch has; None when its workspace is full.
+    /// Put a step, which lies on the workspace of its fetch from then on, before those that the
+    /// fetch has; None, and nothing has happened, when that workspace is full.
+    ///
+    /// # Safety
+    /// `bo` is that of a fetch that this thread works on.
+    pub(super) unsafe fn add(&'static self, bo: *mut sys::busyobj, step: S) -> Option<()> {
+        // SAFETY: as promised by the caller. The workspace outlives the steps of the fetch.
+        unsafe {
+            let workspace = workspace_of(bo);
+            if !workspace::has_room(workspace, &[mem::size_of::<S>(), ENTRY]) {
+                return None;
+            }
+            let room = workspace::room_for::<S>(workspace)?.cast::<S>();
+            room.write(step);
+            self.push((*bo).vfc, room)
+        }
+    }
+
+    /// Put a step before those that a fetch has; None, and nothing has happened, when its
+    /// workspace is full. varnishd would have the whole fetch fail then, and assert later that it
+    /// has not failed.
     ///
     /// # Safety
     /// `vfc` is that of a fetch that this thread works on, and `step` is valid, and used by
@@ -65,6 +90,10 @@ impl<S: Step> Processor<S> {
     ) -> Option<()> {
         // SAFETY: as promised by the caller.
         unsafe {
+            let workspace = (*(*vfc).resp).ws;
+            if !workspace::has_room(workspace, &[ENTRY]) {
+                return None;
+            }
             let entry = NonNull::new(sys::VFP_Push(vfc, &raw const self.table))?;
             (*entry.as_ptr()).priv1 = step.as_ptr().cast();
         }

@@ -2,6 +2,7 @@
 //! varnishd sends about it by PROXY protocol.
 
 use std::ffi::{c_int, c_void, CStr};
+use std::ops::Deref;
 use std::ptr;
 use std::slice;
 
@@ -20,8 +21,85 @@ extern "C" {
     ) -> c_int;
 }
 
-/// The name of the socket that the request came in on; empty away from a task.
-pub(super) fn socket(ctx: &sys::vrt_ctx) -> &str {
+/// The sockets that serve all ports of a scheme which were opened while varnishd runs, and what
+/// the names of such ports begin with.
+const LATER: [(&str, &str); 2] = [("http-later", "http-"), ("https-later", "https-")];
+/// The longest name of a port's socket is `https-65535`.
+const LONGEST: usize = 11;
+
+/// The name of the socket that serves a port, such as `http-80`.
+pub enum SocketName<'a> {
+    /// varnishd's own name of a socket.
+    Own(&'a str),
+    /// Derived from a scheme and a port.
+    OfPort(PortName),
+}
+
+/// A short text in place: a request allocates nothing for it.
+pub struct PortName {
+    text: [u8; LONGEST],
+    length: usize,
+}
+
+impl PortName {
+    /// Add the decimal digits of a port to a beginning such as `http-`; None if it is too long.
+    fn new(beginning: &str, port: u16) -> Option<Self> {
+        let digits = port.checked_ilog10().unwrap_or(0) as usize + 1;
+        let length = beginning.len() + digits;
+        let mut text = [0; LONGEST];
+        text.get_mut(..beginning.len())?.copy_from_slice(beginning.as_bytes());
+        let mut rest = port;
+        for place in text.get_mut(beginning.len()..length)?.iter_mut().rev() {
+            *place = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+            rest /= 10;
+        }
+        Some(Self { text, length })
+    }
+}
+
+impl Deref for SocketName<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Own(name) => name,
+            Self::OfPort(name) => std::str::from_utf8(&name.text[..name.length]).unwrap_or(""),
+        }
+    }
+}
+
+/// The socket of the port that the request came in on; empty away from a task.
+///
+/// The TLS terminator serves ports that were opened while varnishd runs, by one socket of
+/// varnishd for each scheme. Its PROXY header has the port.
+pub(super) fn socket(ctx: &sys::vrt_ctx) -> SocketName<'_> {
+    let name = own_socket(ctx);
+    beginning_of_later(name)
+        .and_then(|beginning| PortName::new(beginning, server_port(ctx)?))
+        .map_or(SocketName::Own(name), SocketName::OfPort)
+}
+
+/// What the names of a socket's ports begin with, if it serves those that were opened later. An
+/// administrator may give another socket any name.
+fn beginning_of_later(name: &str) -> Option<&'static str> {
+    LATER.into_iter().find(|(later, _)| *later == name).map(|(_, beginning)| beginning)
+}
+
+/// The port that the client connected to; None if the connection has none.
+fn server_port(ctx: &sys::vrt_ctx) -> Option<u16> {
+    // SAFETY: as in own_socket, which has found a session; its address lives as long as it.
+    let port = unsafe {
+        let address = sys::VRT_r_server_ip(ctx);
+        if address.is_null() {
+            return None;
+        }
+        sys::VSA_Port(address)
+    };
+    u16::try_from(port).ok().filter(|&port| port != 0)
+}
+
+/// varnishd's name of the socket that the request came in on; empty away from a task.
+fn own_socket(ctx: &sys::vrt_ctx) -> &str {
     if ctx.req.is_null() && ctx.bo.is_null() {
         return "";
     }
@@ -48,5 +126,30 @@ pub(super) unsafe fn server_name<'a>(req: *const sys::req) -> &'a [u8] {
             return b"";
         }
         slice::from_raw_parts(value.cast(), usize::try_from(length).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_two_sockets_of_later_ports_have_ports() {
+        assert_eq!(beginning_of_later("http-later"), Some("http-"));
+        assert_eq!(beginning_of_later("https-later"), Some("https-"));
+        for other in ["later", "x-later", "ghost-later", "http-80", ""] {
+            assert_eq!(beginning_of_later(other), None);
+        }
+    }
+
+    #[test]
+    fn name_of_a_port_has_its_decimal_digits() {
+        for (beginning, port, name) in
+            [("http-", 1, "http-1"), ("http-", 8081, "http-8081"), ("https-", 65535, "https-65535")]
+        {
+            let made = PortName::new(beginning, port).map(SocketName::OfPort);
+            assert_eq!(made.as_deref(), Some(name));
+        }
+        assert!(PortName::new("another-", 65535).is_none());
     }
 }

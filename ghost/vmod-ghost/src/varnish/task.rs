@@ -46,6 +46,10 @@ impl<T: Task> Slot<T> {
 pub trait Task: Default + Send + 'static {
     /// Where a task keeps it, a static.
     fn slot() -> &'static Slot<Self>;
+
+    /// The task ends, or is rolled back. A client got so many bytes of a body, without those
+    /// that ESI included: they are part of the page.
+    fn on_end(&mut self, _sent: u64) {}
 }
 
 /// A `T` that a task keeps, and the director that ghost returned in this task.
@@ -104,9 +108,24 @@ pub(super) fn recall<T: Task>(ctx: &sys::vrt_ctx) -> Option<&Memory<T>> {
     }
 }
 
-unsafe extern "C" fn forget<T: Task>(_: Ctx, memory: *mut c_void) {
+unsafe extern "C" fn forget<T: Task>(ctx: Ctx, memory: *mut c_void) {
     fence(None, "task", (), || {
-        // SAFETY: varnishd calls this once for what `remember` wrote.
-        unsafe { ptr::drop_in_place(memory.cast::<Memory<T>>()) };
+        // SAFETY: varnishd calls this once for what `remember` wrote, with the context of the
+        // task.
+        unsafe {
+            let memory = memory.cast::<Memory<T>>();
+            (*memory).get_mut().on_end(sent(&*ctx));
+            ptr::drop_in_place(memory);
+        }
     });
+}
+
+/// How many bytes of a body the client of a task got.
+///
+/// # Safety
+/// The task ends: varnishd has delivered the response, if there was one.
+unsafe fn sent(ctx: &sys::vrt_ctx) -> u64 {
+    // SAFETY: null in a fetch, or the request of this thread.
+    let req = unsafe { ctx.req.as_ref() };
+    req.filter(|req| req.esi_level == 0).map_or(0, |req| req.acct.resp_bodybytes)
 }

@@ -7,16 +7,29 @@ use std::slice;
 
 use super::sys;
 
+/// Workspaces align what they give out like pointers.
+const ALIGNMENT: usize = mem::align_of::<*mut ()>();
+
 /// Room for a `T`; None when the workspace is full.
 ///
 /// # Safety
 /// `workspace` is valid and belongs to this thread.
 pub(super) unsafe fn room_for<T>(workspace: *mut sys::ws) -> Option<NonNull<MaybeUninit<T>>> {
-    // Workspaces align what they give out like pointers.
-    const { assert!(mem::align_of::<T>() <= mem::align_of::<*mut ()>()) };
+    const { assert!(mem::align_of::<T>() <= ALIGNMENT) };
     let size = u32::try_from(mem::size_of::<T>()).ok()?;
     // SAFETY: as promised by the caller.
     NonNull::new(unsafe { sys::WS_Alloc(workspace, size) }.cast())
+}
+
+/// Whether pieces of these sizes fit. Unlike an allocation that fails, this leaves no trace.
+///
+/// # Safety
+/// `workspace` is valid and belongs to this thread.
+pub(super) unsafe fn has_room(workspace: *const sys::ws, sizes: &[usize]) -> bool {
+    // SAFETY: as promised by the caller; both point into the same memory, or to its end.
+    let free = unsafe { (*workspace).e.offset_from((*workspace).f) };
+    let needed: usize = sizes.iter().map(|size| size.next_multiple_of(ALIGNMENT)).sum();
+    usize::try_from(free).is_ok_and(|free| needed <= free)
 }
 
 /// The pieces as one NUL-terminated string; None when the workspace is full. Bytes that

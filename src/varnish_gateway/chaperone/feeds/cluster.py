@@ -2,7 +2,7 @@
 
 In:   the Gateway's ConfigMap, by name: main.vcl, routing.json (shard 0) and, where there are
 more shards, shards.json, which names them; EndpointSlices of the namespaces that routing names;
-its Secret, by name, with certificates.
+its Secret, by name, with certificates and the operator's token.
 Out:  Changes for the data plane. Nothing is applied before VCL, routing and the first lists were read;
 from then on the last good configuration stays, whatever happens to its sources.
 
@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from varnish_gateway import errors
 from varnish_gateway.api import EndpointSlice
+from varnish_gateway.chaperone.feeds.listener_sockets import with_listeners
 from varnish_gateway.chaperone.feeds.secret import SecretFeed
 from varnish_gateway.chaperone.feeds.shards import ShardCache, check_fits, read_index, read_patches, read_shard
 from varnish_gateway.chaperone.feeds.slices import SliceWatches
@@ -30,6 +31,7 @@ from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.pending import PendingChanges
+from varnish_gateway.dataplane.process.sockets import Sockets
 from varnish_gateway.dataplane.process.workdir import LAST_GOOD_DIRECTORY
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.emit.names import FRESH, GENERATION, INDEX, MAIN_VCL, ROUTING, shard_map
@@ -52,8 +54,9 @@ CHECK_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
-class _Metadata(Struct, frozen=True):
+class _Metadata(Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] = {}
+    resource_version: str = ""
 
 
 class GatewayMap(Struct, frozen=True):
@@ -76,6 +79,7 @@ class ClusterFeed:
         self._last = LastGood(settings.work_dir / LAST_GOOD_DIRECTORY, f"{self._namespace}/{self._name}")
         data_plane.on_in_force(self._last.save)
         self._shards = ShardCache()
+        self._desired_sockets = settings.sockets
         self._pending = PendingChanges()
         self._work = asyncio.Event()  # something is pending
         self._stale = asyncio.Event()  # the ConfigMap has to be read again
@@ -123,6 +127,11 @@ class ClusterFeed:
         rejections = self._secret.rejections if self._secret is not None else ()
         return SourceState(self._config.synced.is_set(), self._problems + rejections, _few(troubles), self._away_since)
 
+    @property
+    def operator_token(self) -> str:
+        """What the operator presents, "" until the Secret was read."""
+        return self._secret.token if self._secret is not None else ""
+
     def metrics(self) -> Iterator[str]:
         """Return lines for /metrics."""
         away = 0.0 if self._away_since is None else (_now() - self._away_since).total_seconds()
@@ -154,6 +163,7 @@ class ClusterFeed:
             Change(
                 vcl=saved.vcl,
                 routing=saved.routing,
+                sockets=self._sockets(),
                 remembered=saved.pools,
                 tls=saved.tls,
                 generation=saved.generation,
@@ -166,6 +176,14 @@ class ClusterFeed:
         """Have a change applied together with all that are pending."""
         self._pending.add(change)
         self._work.set()
+
+    def _sockets(self) -> Sockets | None:
+        """Return the sockets that the listeners need, None where those are the same as before."""
+        sockets = with_listeners(self._data_plane.settings.sockets, self._shards.listeners)
+        if sockets == self._desired_sockets:
+            return None
+        self._desired_sockets = sockets
+        return sockets
 
     def _on_config_map(self, changes: Changes[GatewayMap]) -> None:
         for observed in changes.values():
@@ -225,7 +243,7 @@ class ClusterFeed:
         self._pending.add(Change(vcl=vcl))
         problems += await self._update_routing(observed)
         if not problems:
-            if self._secret is not None and self._data_plane.settings.sockets.tls and not self._serving:
+            if self._secret is not None and self._desired_sockets.tls and not self._serving:
                 await self._secret.until_read()
             self._pending.add(Change(generation=observed.metadata.annotations.get(GENERATION)))
             self._serving = True
@@ -238,13 +256,14 @@ class ClusterFeed:
         try:
             index = self._read_own(observed)
             self._shards.patch(read_patches(observed.data.get(FRESH)), index, self._namespace)
-            problems += await self._fetch(index)
+            problems += await self._fetch(index, observed.metadata.resource_version)
             arriving = self._shards.new_namespaces(index)
         except errors.BadDocument as error:
             return [*problems, str(error)]
         self._watches.watch(self._shards.namespaces | arriving)
         await self._watches.until_listed(serving=self._serving)
-        self._pending.add(Change(routing=self._shards.update(index)))
+        routing = self._shards.update(index)
+        self._pending.add(Change(routing=routing, sockets=self._sockets() if 0 in routing else None))
         self._watches.watch(self._shards.namespaces)
         return problems
 
@@ -259,17 +278,22 @@ class ClusterFeed:
         self._shards.put(0, shard)
         return index
 
-    async def _fetch(self, index: wire.Index) -> list[str]:
-        """Fetch the shards that changed; return why some could not be fetched."""
-        answers = await asyncio.gather(*(self._fetch_shard(number, index) for number in self._shards.missing(index)))
+    async def _fetch(self, index: wire.Index, version: str) -> list[str]:
+        """Fetch the shards that changed; return why some could not be fetched.
+
+        The operator writes the index after the shards: what is as new as the index has them.
+        """
+        missing = self._shards.missing(index)
+        answers = await asyncio.gather(*(self._fetch_shard(number, index, version) for number in missing))
         return [problem for problem in answers if problem is not None]
 
-    async def _fetch_shard(self, number: int, index: wire.Index) -> str | None:
+    async def _fetch_shard(self, number: int, index: wire.Index, version: str) -> str | None:
         source = self._source(ROUTING, number)
         try:
             async with self._slots:
+                name, namespace = shard_map(self._name, number), self._namespace
                 found = await self._client.get(
-                    RESOURCES["ConfigMap"], shard_map(self._name, number), namespace=self._namespace
+                    RESOURCES["ConfigMap"], name, namespace=namespace, not_older_than=version
                 )
             text = _decode_map(found).data.get(ROUTING, "").encode()
             shard = read_shard(text, number, source, self._namespace)
@@ -289,7 +313,7 @@ class ClusterFeed:
     async def _apply_forever(self, tasks: asyncio.TaskGroup) -> None:
         """Apply pending changes as one; changes that arrive meanwhile are applied next.
 
-        Certificates are applied separately: endpoints must not wait for the TLS terminator.
+        Certificates and ports are applied separately: endpoints must not wait for the TLS terminator.
         """
         while True:
             await self._work.wait()
@@ -297,9 +321,9 @@ class ClusterFeed:
             if not self._serving:
                 continue
             change = self._pending.drain()
-            if change.tls is not None:
-                tasks.create_task(self._data_plane.apply(Change(tls=change.tls)))
-            await self._data_plane.apply(msgspec.structs.replace(change, tls=None))
+            if change.affects_terminator:
+                tasks.create_task(self._data_plane.apply(Change(tls=change.tls, sockets=change.sockets)))
+            await self._data_plane.apply(msgspec.structs.replace(change, tls=None, sockets=None))
 
     def _publish(self, problems: Iterable[str]) -> None:
         """Record the problems of the configuration in the cluster; publish them if they changed."""

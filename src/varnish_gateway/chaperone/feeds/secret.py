@@ -1,8 +1,8 @@
-"""A Gateway's certificates from a cluster.
+"""A Gateway's certificates and the token of its operator from a cluster.
 
 In:   its Secret, by name.
-Out:  ``on_change`` is called with the TLS of the Secret, whenever that changes. An inconsistent Secret
-changes nothing, and neither does one that was deleted.
+Out:  ``on_change`` is called with the TLS of the Secret, whenever that changes; ``token`` is the newest one.
+Inconsistent certificates change nothing, and neither does a Secret that was deleted.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from varnish_gateway import errors
 from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.tls.material import read_tls
+from varnish_gateway.emit.names import TOKEN
 from varnish_gateway.ir import Tls
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.reflector import Changes, Reflector
@@ -52,6 +53,7 @@ class SecretFeed:
         )
         self.rejections: tuple[str, ...] = ()
         """Why the content of the Secret can't be used."""
+        self.token = ""
 
     async def run(self) -> None:
         await self._reflector.run()
@@ -67,6 +69,8 @@ class SecretFeed:
 
     def _on_secret(self, changes: Changes[GatewaySecret]) -> None:
         for secret in changes.values():
+            if secret is not None:
+                self.token = secret.data.get(TOKEN, b"").decode(errors="replace")
             before, self.rejections = self.rejections, ()
             try:
                 self._on_change(_read(secret, self._source))

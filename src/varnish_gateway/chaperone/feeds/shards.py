@@ -29,6 +29,7 @@ class RoutingShard(Struct, frozen=True):
     hash: str
     shards: int
     namespaces: frozenset[str]
+    listeners: tuple[wire.Listener, ...] = ()
 
 
 def read_shard(text: bytes, number: int, source: str, namespace: str) -> RoutingShard:
@@ -36,7 +37,8 @@ def read_shard(text: bytes, number: int, source: str, namespace: str) -> Routing
     content, routing = routing_shard(text, source, namespace)
     if routing.shard != number:
         raise errors.BadDocument(f"{source}: it is shard {routing.shard}, where shard {number} is expected")
-    return RoutingShard(content, content_hash(text), routing.shards, endpoint_namespaces(routing.routes))
+    namespaces = endpoint_namespaces(routing.routes)
+    return RoutingShard(content, content_hash(text), routing.shards, namespaces, tuple(routing.listeners))
 
 
 def read_index(text: str | None, source: str) -> wire.Index:
@@ -79,6 +81,11 @@ class ShardCache:
     def namespaces(self) -> frozenset[str]:
         """Namespaces whose EndpointSlices the serving shards need."""
         return frozenset(self._namespaces)
+
+    @property
+    def listeners(self) -> tuple[wire.Listener, ...]:
+        """The listeners of the serving shards; shard 0 has all of them."""
+        return self._serving[0].listeners if 0 in self._serving else ()
 
     @property
     def is_ahead(self) -> bool:

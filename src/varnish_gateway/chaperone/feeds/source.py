@@ -30,6 +30,9 @@ class Source(Protocol):
     @property
     def state(self) -> SourceState: ...
 
+    @property
+    def operator_token(self) -> str: ...
+
     def metrics(self) -> Iterator[str]:
         """Return lines for /metrics."""
 

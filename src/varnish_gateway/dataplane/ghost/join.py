@@ -20,6 +20,7 @@ from msgspec import Struct
 from varnish_gateway.api import EndpointSlice, Key
 from varnish_gateway.api.discovery import EndpointPort, SliceEndpoint
 from varnish_gateway.dataplane.ghost.files import Pool, Pools
+from varnish_gateway.dataplane.ghost.unserved import UnservedIndex, UnservedPools, unserved_port
 from varnish_gateway.ir import wire
 
 ANY_PORT = "*"
@@ -88,6 +89,12 @@ class Join:
         self._remembered: dict[str, Pools] = {}  # by namespace
         self._listed: set[str] = set()
         self._known: Pools = {}
+        self._unserved = UnservedIndex()
+
+    @property
+    def unserved(self) -> UnservedPools:
+        """Pools that can't have endpoints, of namespaces whose EndpointSlices are all known."""
+        return self._unserved.summary(self._listed)
 
     @property
     def external_hosts(self) -> frozenset[str]:
@@ -121,12 +128,14 @@ class Join:
             touched |= self._pools_of_host.get(host, set())
         for namespace in listed:
             self._listed.add(namespace)
+            self._unserved.forget_summary()
             touched |= self._remembered.get(namespace, {}).keys()
         return dict(self._changed(touched))
 
     def _changed(self, touched: Iterable[str]) -> Iterable[tuple[str, Pool | None]]:
         for name in touched:
             pool = self._pool(name)
+            self._unserved.put(namespace_of(name), name, None if pool or pool is None else self._why_unserved(name))
             if pool is None:
                 if self._known.pop(name, None) is not None:
                     yield name, None
@@ -182,8 +191,7 @@ class Join:
     def _pool(self, name: str) -> Pool | None:
         if (needs := self._needs.get(name)) is None:
             return None
-        # Shards may disagree for a moment while a Service changes; the order makes the choice deterministic.
-        need = max(needs, key=lambda need: (need.external or "", need.port_name))
+        need = _chosen(needs)
         namespace = namespace_of(name)
         remembered = self._remembered.get(namespace, {}).get(name)
         if need.external is not None:
@@ -192,6 +200,18 @@ class Join:
         if remembered is not None and namespace not in self._listed:
             return remembered
         return pool_of_slices(self._slices.get(need.service, {}).values(), need)
+
+    def _why_unserved(self, name: str) -> str | None:
+        need = _chosen(self._needs[name])
+        if need.external is not None:
+            return None
+        port_name = None if need.port_name == ANY_PORT else need.port_name
+        return unserved_port(need.service, port_name, self._slices.get(need.service, {}).values())
+
+
+def _chosen(needs: Iterable[Need]) -> Need:
+    """Return one need: shards may disagree for a moment while a Service changes."""
+    return max(needs, key=lambda need: (need.external or "", need.port_name))
 
 
 def namespace_of(service: str) -> str:

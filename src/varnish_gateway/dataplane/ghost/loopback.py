@@ -1,6 +1,6 @@
 """Send requests to ghost over a socket of varnishd on loopback.
 
-In:   a port and a path.
+In:   a port, a path, and for a POST its body.
 Out:  status, headers and body, or ConnectionError.
 By hand rather than by a client library: a reload has a few milliseconds, and a connection of
 its own never meets a worker that is gone.
@@ -8,17 +8,27 @@ its own never meets a worker that is gone.
 
 import asyncio
 
+Response = tuple[int, dict[str, str], bytes]
+"""Status, headers in lower case and body."""
 
-async def get(port: int, path: str, seconds: float) -> tuple[int, dict[str, str], bytes]:
-    """GET from a loopback socket of varnishd; return status, headers in lower case and body.
 
-    Raise ConnectionError where there is none.
-    """
+async def get(port: int, path: str, seconds: float) -> Response:
+    """GET from a loopback socket of varnishd; raise ConnectionError where there is no response."""
+    return await _ask(port, f"GET {path}", seconds)
+
+
+async def post(port: int, path: str, seconds: float, content: bytes = b"") -> Response:
+    """POST to a loopback socket of varnishd; raise ConnectionError where there is no response."""
+    return await _ask(port, f"POST {path}", seconds, f"Content-Length: {len(content)}\r\n", content)
+
+
+async def _ask(port: int, request: str, seconds: float, headers: str = "", content: bytes = b"") -> Response:
     try:
         async with asyncio.timeout(seconds):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
-                writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                head = f"{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"
+                writer.write(head.encode() + content)
                 answer = await reader.read()
             finally:
                 writer.close()
@@ -27,7 +37,7 @@ async def get(port: int, path: str, seconds: float) -> tuple[int, dict[str, str]
     return _parse(answer, port)
 
 
-def _parse(answer: bytes, port: int) -> tuple[int, dict[str, str], bytes]:
+def _parse(answer: bytes, port: int) -> Response:
     head, blank, body = answer.partition(b"\r\n\r\n")
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ", 2)

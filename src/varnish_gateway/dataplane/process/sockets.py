@@ -11,11 +11,21 @@ from pathlib import PurePath
 from typing import NamedTuple, Self
 
 from varnish_gateway import errors
-from varnish_gateway.ir.reserved import RELOAD_PORT, RELOAD_SOCKET, TLS_SCHEME, proxy_socket, socket_name
+from varnish_gateway.ir.reserved import (
+    LATER,
+    PLAIN_SCHEME,
+    RELOAD_PORT,
+    RELOAD_SOCKET,
+    TLS_SCHEME,
+    later_socket,
+    proxy_socket,
+    socket_name,
+)
 
 TLS_PREFIX = socket_name(TLS_SCHEME, "")
 LONGEST_DIRECTORY = 107 - len("/tls/admin-99999-0123456789.sock")
 """A Unix socket's path has at most 107 bytes; the TLS terminator's admin socket has the longest one."""
+_LATER_NAMES = frozenset(socket_name(scheme, LATER) for scheme in (PLAIN_SCHEME, TLS_SCHEME))
 _TLS_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):[0-9]{1,5}")
 
 
@@ -44,12 +54,22 @@ class Socket(NamedTuple):
     def is_unix(self) -> bool:
         return self.address.startswith("/")
 
+    @property
+    def can_open_later(self) -> bool:
+        """Whether the TLS terminator can open it while varnishd runs: ghost knows it by scheme and port alone."""
+        scheme = self.protocols[0]
+        return self.protocols in ((PLAIN_SCHEME,), (TLS_SCHEME,)) and self.name == socket_name(scheme, self.port)
+
 
 class Sockets(NamedTuple):
-    """The sockets that varnishd opens, and those that the TLS terminator opens."""
+    """The sockets that varnishd opens, and those that the TLS terminator opens.
+
+    ``later``: varnishd also opens the two sockets for ports that open while it runs.
+    """
 
     plain: tuple[Socket, ...]
     tls: tuple[Socket, ...] = ()
+    later: bool = False
 
     @property
     def reload(self) -> Socket:
@@ -65,14 +85,21 @@ class Sockets(NamedTuple):
 
     def of_varnishd(self, directory: PurePath, proxy_user: str | None) -> tuple[Socket, ...]:
         """Return what varnishd opens. TLS ports become Unix sockets in the directory for ``proxy_user`` alone."""
-        if self.tls and len(bytes(directory)) > LONGEST_DIRECTORY:
+        if self.tls and not fits(directory):
             raise errors.BadSettings(
                 f"WORK_DIR: {directory} is too long for the Unix sockets that https needs;"
                 f" choose one of at most {LONGEST_DIRECTORY} bytes"
             )
         options = ("PROXY", *((f"user={proxy_user}",) if proxy_user else ()), "mode=0600")
-        behind = (Socket(socket.name, str(directory / proxy_socket(socket.port)), options) for socket in self.tls)
-        return (*self.plain, *behind)
+        files = {socket.name: proxy_socket(socket.port) for socket in self.tls}
+        if self.later:
+            files |= {socket_name(scheme, LATER): later_socket(scheme) for scheme in (PLAIN_SCHEME, TLS_SCHEME)}
+        return (*self.plain, *(Socket(name, str(directory / file), options) for name, file in files.items()))
+
+
+def fits(directory: PurePath) -> bool:
+    """Whether the paths of Unix sockets in a directory are short enough."""
+    return len(bytes(directory)) <= LONGEST_DIRECTORY
 
 
 def parse_listen(value: str) -> Sockets:
@@ -81,6 +108,8 @@ def parse_listen(value: str) -> Sockets:
     names = [socket.name for socket in sockets]
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
         raise errors.BadSettings(f"VARNISH_LISTEN: socket name {duplicates[0]} occurs twice; give each its own name")
+    if reserved := sorted(_LATER_NAMES.intersection(names)):
+        raise errors.BadSettings(f"VARNISH_LISTEN: the socket name {reserved[0]} is reserved; choose another one")
     ports = [socket.port for socket in sockets if socket.tls]
     if twice := sorted({port for port in ports if ports.count(port) > 1}):
         raise errors.BadSettings(

@@ -20,6 +20,7 @@ from varnish_gateway.ir.reserved import TLS_DIRECTORY
 
 VMOD_FILE = "libvmod_ghost.so"
 LAST_GOOD_DIRECTORY = "last"
+STORE_DIRECTORY = "store"
 READABLE_FILE = 0o644
 PRIVATE_FILE = 0o600
 ENTERABLE_DIRECTORY = 0o755
@@ -36,6 +37,7 @@ class Layout(Struct, frozen=True, kw_only=True):
     ghost_config_path: Path
     cdn_id: str  # what ghost adds to CDN-Loop
     tls_cert_dir: Path | None = None
+    invalidation_tokens: Path | None = None
 
     @property
     def temporary_dir(self) -> Path:
@@ -43,10 +45,16 @@ class Layout(Struct, frozen=True, kw_only=True):
         return self.work_dir / "tmp"
 
     @property
-    def private_dirs(self) -> tuple[Path, ...]:
-        """Directories with private keys, and that of the pod's token."""
+    def store_dir(self) -> Path:
+        """Where a cache in a file is, unless an argument names another place."""
+        return self.work_dir / STORE_DIRECTORY
+
+    @property
+    def private_paths(self) -> tuple[Path, ...]:
+        """Directories with private keys, that of the pod's token, and the file of clients' tokens."""
         ours = (self.work_dir / TLS_DIRECTORY, self.work_dir / LAST_GOOD_DIRECTORY, Path(TOKEN.path))
-        return ours if self.tls_cert_dir is None else (*ours, self.tls_cert_dir)
+        given = (self.tls_cert_dir, self.invalidation_tokens)
+        return (*ours, *(path for path in given if path is not None))
 
 
 def find_vmod() -> Path | None:
@@ -74,9 +82,10 @@ def prepare(settings: Settings) -> Layout:
         varnish_dir=(settings.varnish_dir or work_dir / "varnishd").absolute(),
         ghost_config_path=_ghost_config_path(settings, work_dir),
         tls_cert_dir=settings.tls_cert_dir and settings.tls_cert_dir.absolute(),
+        invalidation_tokens=settings.invalidation_tokens and settings.invalidation_tokens.absolute(),
         cdn_id=settings.cdn_id,
     )
-    for directory in (work_dir, layout.vmod_dir, layout.vcl_dir, layout.ghost_config_path.parent):
+    for directory in (work_dir, layout.vmod_dir, layout.vcl_dir, layout.store_dir, layout.ghost_config_path.parent):
         make_directory(directory)
     layout.varnish_dir.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(layout.temporary_dir, ignore_errors=True)

@@ -11,7 +11,7 @@ class HaproxyStarted(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"HAProxy terminates TLS on port {', '.join(map(str, self.ports))}"
+        return f"HAProxy serves port {', '.join(map(str, self.ports))}"
 
 
 class HaproxyExited(Event, frozen=True):
@@ -37,7 +37,7 @@ class HaproxyReloaded(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"HAProxy reloaded; it terminates TLS on port {', '.join(map(str, self.ports))}"
+        return f"HAProxy reloaded; it serves port {', '.join(map(str, self.ports))}"
 
 
 class CertificatesChanged(Event, frozen=True):

@@ -41,12 +41,16 @@ class Haproxy(Child):
         super().__init__(process, lifeline)
 
     async def serves(self, admin: AdminSocket) -> None:
-        """Return when the worker with this admin socket serves; raise ChildExited if it does not."""
+        """Return when the worker with this admin socket serves; raise ChildExited if it does not.
+
+        The master executes itself again after it has started a worker, and signals until then are lost. It answers
+        afterwards.
+        """
         self._last_error.clear()
         deadline = time.monotonic() + START_SECONDS
         while self.running:
             with contextlib.suppress(OSError):
-                if await admin.ask("show version", seconds=START_SECONDS):
+                if await admin.ask("show version", seconds=START_SECONDS) and await self._master.ask("show proc;quit"):
                     return
             if time.monotonic() > deadline:
                 raise errors.ChildExited(

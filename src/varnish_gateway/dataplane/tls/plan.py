@@ -1,8 +1,8 @@
 """What HAProxy should serve, and the steps from what it serves now.
 
-In:   ir.Tls, the https sockets, and the present plan.
+In:   ir.Tls, the ports, and the present plan.
 Out:  a TlsPlan, and the problems with the rest. An unusable certificate leaves its slot as it is, or out.
-Unusable authorities leave their port as it is, or closed.
+Unusable authorities leave their port as it is, or closed. A plain port needs nothing but itself.
 No I/O but the check of certificates, which OpenSSL does in a file.
 """
 
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from varnish_gateway import errors
+from varnish_gateway.dataplane.process.port_owners import TerminatorPort
 from varnish_gateway.dataplane.process.sockets import Socket
 from varnish_gateway.dataplane.tls import openssl
 from varnish_gateway.emit import haproxy
@@ -52,11 +53,67 @@ class TlsPlan(Struct, frozen=True):
                 clients=None if bind.clients is None else wire.ClientValidation(*bind.clients),
             )
             for bind in self.binds
+            if bind.is_tls
         )
         return Tls(tuple(ports), {stored[name]: content for name, content in self.files.items()})
 
     def __repr__(self) -> str:
         return f"TlsPlan({self.binds})"  # never the content of files
+
+    def of(self, port: int) -> "TlsPlan":
+        """Return the part of one port."""
+        binds = tuple(bind for bind in self.binds if bind.port == port)
+        listed = self.lists.get(port, ())
+        names = [*(slot.name for slot in listed), *(bind.clients.file for bind in binds if bind.clients)]
+        return TlsPlan(binds, {port: listed} if listed else {}, {name: self.files[name] for name in names})
+
+
+def united(plans: Iterable[TlsPlan]) -> TlsPlan:
+    """Return one plan of plans whose ports differ."""
+    parts = list(plans)
+    return TlsPlan(
+        tuple(bind for part in parts for bind in part.binds),
+        {port: listed for part in parts for port, listed in part.lists.items()},
+        {name: content for part in parts for name, content in part.files.items()},
+    )
+
+
+def without_reload(before: TlsPlan, desired: TlsPlan, most_bytes: int) -> TlsPlan:
+    """Return what HAProxy can serve of the desired plan without a reload: small new certificates of present ports."""
+    ports = [bind.port for bind in before.binds]
+    return united(_without_large(before.of(port), desired.of(port), port, most_bytes) for port in ports)
+
+
+def _without_large(before: TlsPlan, desired: TlsPlan, port: int, most_bytes: int) -> TlsPlan:
+    """Return a port with its new certificates but for large ones; as it is where it changes in another way.
+
+    The former certificate stays where a large one comes. Where that has new names, all former ones stay: some of the
+    names may be theirs.
+    """
+    if before.binds != desired.binds or port not in before.lists:
+        return before
+    filled: dict[Slot, bytes] = {}
+    former = before.lists[port]
+    for slot in desired.lists[port]:
+        old, new = before.files.get(slot.name), desired.files[slot.name]
+        if old == new or len(new) <= most_bytes:
+            filled[slot] = new
+        elif old is not None:
+            filled[slot] = old
+    if len(filled) < len(desired.lists[port]):
+        filled = {**filled, **{slot: before.files[slot.name] for slot in former if slot not in filled}}
+    clients = {bind.clients.file: before.files[bind.clients.file] for bind in before.binds if bind.clients}
+    return TlsPlan(before.binds, {port: tuple(filled)}, {slot.name: new for slot, new in filled.items()} | clients)
+
+
+def changes_validation(before: TlsPlan, desired: TlsPlan) -> bool:
+    """Whether a port that has TLS, and keeps it, begins or ends to validate its clients, or to accept others."""
+    modes = {bind.port: _mode(bind) for bind in before.binds if bind.is_tls}
+    return any(modes.get(bind.port, _mode(bind)) != _mode(bind) for bind in desired.binds if bind.is_tls)
+
+
+def _mode(bind: Bind) -> bool | None:
+    return bind.clients.insecure if bind.clients is not None else None
 
 
 class PlanSteps(NamedTuple):
@@ -89,20 +146,23 @@ class TlsPlanner:
         self._addresses = addresses
         self._cleaned: dict[str, bytes | errors.BadDocument] = {}
 
-    def plan(self, tls: Tls, sockets: Iterable[Socket], before: TlsPlan) -> tuple[TlsPlan, list[errors.TlsRejected]]:
+    def plan(
+        self, tls: Tls, ports: Iterable[TerminatorPort], before: TlsPlan
+    ) -> tuple[TlsPlan, list[errors.TlsRejected]]:
         """Return what can be served, and the problems with the rest."""
         building = _PlanBuilder(before)
-        ports = {port.port: port for port in tls.ports if port.certificates}
-        for socket in sockets:
-            if (port := ports.get(socket.port)) is not None:
-                self._add(port, self._addresses(socket), tls.files, building)
+        with_tls = {port.port: port for port in tls.ports if port.certificates}
+        for socket, behind in ports:
+            bind = Bind(socket.port, self._addresses(socket), behind, is_tls=socket.tls)
+            if not socket.tls:
+                building.binds.append(bind)
+            elif (port := with_tls.get(socket.port)) is not None:
+                self._add(port, bind, tls.files, building)
         used = {content_hash(content) for content in tls.files.values()}
         self._cleaned = {mark: cleaned for mark, cleaned in self._cleaned.items() if mark in used}
         return TlsPlan(tuple(building.binds), building.lists, building.files), building.problems
 
-    def _add(
-        self, port: wire.TlsPort, addresses: tuple[str, ...], files: Mapping[str, bytes], building: "_PlanBuilder"
-    ) -> None:
+    def _add(self, port: wire.TlsPort, bind: Bind, files: Mapping[str, bytes], building: "_PlanBuilder") -> None:
         pairs = {one: self._usable(port.port, one, files, building) for one in port.certificates}
         clients = self._clients(port, files, building)
         if isinstance(clients, errors.BadDocument):
@@ -117,7 +177,7 @@ class TlsPlanner:
         if filled:
             default = haproxy.default_slot(port.port)
             filled = {default: next(iter(filled.values())), **filled}
-            building.binds.append(Bind(port.port, addresses, clients))
+            building.binds.append(bind._replace(clients=clients))
             building.lists[port.port] = tuple(filled)
             building.files |= {slot.name: content for slot, content in filled.items()}
 
@@ -181,10 +241,9 @@ class _PlanBuilder:
         self.problems: list[errors.TlsRejected] = []
 
     def keep(self, port: int) -> None:
-        """Leave a whole port as it is; a closed port stays closed."""
-        for bind in self.before.binds:
-            if bind.port == port:
-                self.binds.append(bind)
-                self.lists[port] = self.before.lists[port]
-                names = [slot.name for slot in self.lists[port]] + ([bind.clients.file] if bind.clients else [])
-                self.files |= {name: self.before.files[name] for name in names}
+        """Leave a whole port as it is; one that is closed, or without TLS, stays closed."""
+        kept = self.before.of(port)
+        if kept.lists:
+            self.binds += kept.binds
+            self.lists.update(kept.lists)
+            self.files.update(kept.files)

@@ -3,7 +3,8 @@
 In:   plans.
 Out:  a HAProxy that serves the last plan that worked. Certificates change while it serves, through its
 admin socket. Ports and authorities change by a reload, during which the former worker finishes its
-connections. (HAProxy 2.6 crashes where both happen on one port: authorities never change at run time.)
+connections; a budget bounds how often. (HAProxy 2.6 crashes where both happen on one port: authorities
+never change at run time.)
 The files on disk are always those that HAProxy should start with.
 """
 
@@ -17,13 +18,15 @@ from pathlib import Path
 from varnish_gateway import errors
 from varnish_gateway.dataplane.events import Bus
 from varnish_gateway.dataplane.process.child import STOP_SECONDS
+from varnish_gateway.dataplane.process.port_owners import TerminatorPort
 from varnish_gateway.dataplane.process.ports import first_taken
 from varnish_gateway.dataplane.process.sockets import Socket
 from varnish_gateway.dataplane.tls import events, haproxy
 from varnish_gateway.dataplane.tls.admin import MOST_PAYLOAD, AdminSocket
+from varnish_gateway.dataplane.tls.budget import ReloadBudget
 from varnish_gateway.dataplane.tls.haproxy import Haproxy
 from varnish_gateway.dataplane.tls.machine import machine
-from varnish_gateway.dataplane.tls.plan import PlanSteps, TlsPlan, steps
+from varnish_gateway.dataplane.tls.plan import PlanSteps, TlsPlan, changes_validation, steps, without_reload
 from varnish_gateway.dataplane.tls.store import HaproxyFiles, remove_leftover_keys
 from varnish_gateway.emit.haproxy import (
     CONFIG,
@@ -31,6 +34,7 @@ from varnish_gateway.emit.haproxy import (
     admin_socket,
     config,
     crt_list,
+    finish_seconds,
     list_file,
     list_line,
     master_socket,
@@ -56,6 +60,7 @@ class HaproxyService:
         self._died_at: float | None = None
         self._number, self._secret = 0, secrets.token_hex(SECRET_BYTES)
         self.admin = self._admin_socket()
+        self.budget = ReloadBudget(finish_seconds(drain_seconds))
         self._sockets: tuple[Socket, ...] = ()
         self.plan = TlsPlan()
         self.is_mixed = False
@@ -78,12 +83,25 @@ class HaproxyService:
         if not self.running and self.plan.binds:
             await self._launch(self.plan)
 
-    async def change(self, desired: TlsPlan, sockets: Iterable[Socket]) -> None:
+    def postponed(self, desired: TlsPlan) -> tuple[float, TlsPlan]:
+        """Return how long a plan has to wait, and what can be served of it until then.
+
+        Whether clients are validated never waits: only the owner of a Gateway decides that, and for a reason. The
+        authorities for it may be another user's, so they wait as ports do. Neither does the end of the last port wait,
+        which leaves no former worker.
+        """
+        wait = self.budget.wait(time.monotonic())
+        is_dead = bool(self.plan.binds) and not self.running
+        if not wait or not desired.binds or is_dead or self.is_mixed or changes_validation(self.plan, desired):
+            return 0.0, desired
+        if self.running and steps(self.plan, desired, MOST_PAYLOAD) is not None:
+            return 0.0, desired
+        return wait, without_reload(self.plan, desired, MOST_PAYLOAD)
+
+    async def change(self, desired: TlsPlan, ports: Iterable[TerminatorPort]) -> None:
         """Serve another plan; raise TlsRejected and change nothing if HAProxy rejects it."""
-        bound, self._sockets = self._sockets, tuple(sockets)
-        new, gone = desired.ports - self.plan.ports, (self.plan.ports if self.running else set()) - desired.ports
-        if (taken := first_taken(socket for socket in self._sockets if socket.port in new)) is not None:
-            raise taken
+        bound, self._sockets = self._sockets, tuple(port.socket for port in ports)
+        gone = (self.plan.ports if self.running else set()) - desired.ports
         if not desired.binds:
             await self._shut_down()
         elif not self.running or self.is_mixed or (way := steps(self.plan, desired, MOST_PAYLOAD)) is None:
@@ -116,9 +134,13 @@ class HaproxyService:
     # -- transitions -----------------------------------------------------------------------
 
     async def _shut_down(self) -> None:
-        """Stop HAProxy: no port has a certificate any more."""
+        """Stop HAProxy: there is no port any more. Requests have a moment to finish."""
         ending, self._haproxy = self._haproxy, None
         if ending is not None:
+            ending.finish()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await ending.exited()
             await ending.stop()
         self._files.write({})
 
@@ -133,6 +155,8 @@ class HaproxyService:
     async def _launch(self, plan: TlsPlan) -> None:
         if self._watch is not None and not self.running:
             await asyncio.wait({self._watch})  # it publishes the death first
+        if not self.plan.binds:
+            self.budget.spend(time.monotonic())
         admin = self._write(plan)
         await self._check_new(plan)
         self._haproxy = await haproxy.launch(self._work_dir, admin, master_socket(self._secret))
@@ -150,6 +174,7 @@ class HaproxyService:
         try:
             await self._check_new(plan)
             self.is_mixed = True
+            self.budget.spend(time.monotonic())
             await master.reload()
             await master.serves(admin)
         except BaseException:

@@ -26,7 +26,7 @@ from varnish_gateway.dataplane.varnish.cli import Admin, CliError
 from varnish_gateway.dataplane.varnish.cli.answers import ListenAddress
 from varnish_gateway.dataplane.varnish.cli.commands import ChildState
 from varnish_gateway.dataplane.varnish.fence import fence_of
-from varnish_gateway.dataplane.varnish.parameters import installed_parameters, report_http2
+from varnish_gateway.dataplane.varnish.parameters import missing_limit, parameters
 from varnish_gateway.dataplane.varnish.varnishd import Command, Varnishd, arguments, launch, rejection
 from varnish_gateway.ir.reserved import RELOAD_SOCKET
 
@@ -73,7 +73,6 @@ class Supervisor:
         self._bus = bus
         self._wake = wake
         self._proxy_user = proxy_user
-        self._parameters: tuple[str, ...] | None = None  # until the first start
         self._unfenced = None if unfenced is None else events.Unfenced(reason=unfenced)
         self._varnishd: Varnishd | None = None
         self._ending: Varnishd | None = None
@@ -110,6 +109,11 @@ class Supervisor:
     def warnings(self) -> tuple[str, ...]:
         """What doesn't keep varnishd from serving, but should be known."""
         return () if self._unfenced is None else (self._unfenced.sentence,)
+
+    @property
+    def varnish_dir(self) -> Path:
+        """Where varnishd keeps its counters."""
+        return self._layout.varnish_dir
 
     @property
     def pid(self) -> int | None:
@@ -280,10 +284,9 @@ class Supervisor:
     async def _launch(self, command: Command) -> None:
         self.child_running = False
         self._died_at = None
-        if self._parameters is None:
-            self._parameters = await installed_parameters()
-            report_http2(self._parameters)
-        argv = arguments(self._settings, self._layout, command, self._admin.port, self._parameters)
+        if (problem := await missing_limit(command.extra_args)) is not None:
+            raise problem
+        argv = arguments(self._settings, self._layout, command, self._admin.port, parameters())
         argv = self._fenced(argv, command)
         self._varnishd = await launch(argv, command.sockets, self._layout, self._admin, self._on_child_gone)
         self._watch = asyncio.create_task(self._watch_manager(self._varnishd))
@@ -317,7 +320,7 @@ class Supervisor:
         if self._varnishd is varnishd:
             self._varnishd = None
             self.child_running = False
-            self._admin.forget()
+            self._admin.hang_up()
             self._bus.publish(events.VarnishdExited(reason=reason))
             self._wake()
 

@@ -12,7 +12,6 @@ import os
 import re
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from varnish_gateway import errors
@@ -23,7 +22,8 @@ from varnish_gateway.dataplane.process.sockets import Socket
 from varnish_gateway.dataplane.process.workdir import Layout
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish.cli import Admin
-from varnish_gateway.dataplane.varnish.parameters import installed_parameters
+from varnish_gateway.dataplane.varnish.parameters import missing_limit, parameters
+from varnish_gateway.ir.stores import names_a_store, sizes
 
 log = logging.getLogger(__name__)
 
@@ -48,24 +48,15 @@ class Command(NamedTuple):
         return desired == Command(kept, self.extra_args) and all(socket.is_unix for socket in unused)
 
 
-def arguments(
-    settings: Settings, layout: Layout, command: Command, admin_port: int, parameters: Sequence[str]
-) -> list[str]:
-    """Return varnishd's command line. The user's arguments come last, and so win; a store replaces ours."""
+def arguments(settings: Settings, layout: Layout, command: Command, admin_port: int, own: Sequence[str]) -> list[str]:
+    """Return varnishd's command line. The user's arguments follow our own, and so win; a store replaces ours."""
     argv = ["varnishd", "-F", "-f", "", "-M", f"127.0.0.1:{admin_port}", "-S", str(layout.secret_path)]
     argv += ["-n", str(layout.varnish_dir)]
     for socket in command.sockets:
         argv += ["-a", socket.argument]
-    for storage in () if _name_a_store(command.extra_args) else settings.storage:
+    for storage in () if names_a_store(command.extra_args) else settings.storage:
         argv += ["-s", storage]
-    return [*argv, *parameters, *command.extra_args]
-
-
-def _name_a_store(extra_args: Sequence[str]) -> bool:
-    """Whether arguments name a store beside the Transient one."""
-    joined = [word.removeprefix("-s") for word in extra_args if word.startswith("-s") and word != "-s"]
-    apart = [word for option, word in pairwise(extra_args) if option == "-s"]
-    return any(not store.startswith("Transient=") for store in (*joined, *apart))
+    return [*argv, *own, *command.extra_args]
 
 
 async def rejection(extra_args: Sequence[str]) -> errors.ChildExited | None:
@@ -73,9 +64,10 @@ async def rejection(extra_args: Sequence[str]) -> errors.ChildExited | None:
 
     Raise ChildExited if the check was killed.
     """
-    parameters = await installed_parameters()
+    if (problem := await missing_limit(extra_args)) is not None:
+        return problem
     process = await asyncio.create_subprocess_exec(
-        *("varnishd", "-C", "-b", "none", *parameters, *extra_args), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+        *("varnishd", "-C", "-b", "none", *parameters(), *extra_args), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
     )
     _, output = await process.communicate()
     if process.returncode == 0:
@@ -134,6 +126,7 @@ async def launch(
         **os.environ,
         "GHOST_CONFIG_PATH": str(layout.ghost_config_path),
         "GHOST_CDN_ID": layout.cdn_id,
+        "GHOST_STORES": sizes(argv),
         "TMPDIR": str(layout.temporary_dir),
     }
     try:

@@ -5,21 +5,13 @@ Out:  whether an apply would change nothing that we own. Additions of others do 
 Pure. A field of ours that is no longer desired is not found here, but by the hash of what was applied.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
+
+from varnish_gateway.api.quantity import amount
 
 QUANTITIES = frozenset({"divisor", "limits", "requests", "sizeLimit"})
 """Fields whose values are amounts, which the API server writes in a form of its own."""
-_SUFFIXES = {
-    **{suffix: Fraction(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
-    **{suffix: Fraction(1000) ** power for power, suffix in enumerate(("n", "u", "m", "", "k", "M", "G"), -3)},
-    **{suffix: Fraction(1000) ** power for power, suffix in enumerate(("T", "P", "E"), 4)},
-}
-_QUANTITY = re.compile(
-    r"(?P<number>[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,2})?)(?P<suffix>[KMGTPE]i|[numkMGTPE]|)", re.ASCII
-)
 
 
 def covers(observed: Any, desired: Any) -> bool:  # noqa: ANN401 - JSON
@@ -38,7 +30,7 @@ def _covers(observed: Any, desired: Any, *, amounts: bool) -> bool:  # noqa: ANN
         return observed is desired
     if isinstance(observed, Mapping | list):
         return False
-    return str(observed) == str(desired) or (amounts and _amount(observed) == _amount(desired) is not None)
+    return str(observed) == str(desired) or (amounts and amount(observed) == amount(desired) is not None)
 
 
 def _covers_mapping(observed: Any, desired: Mapping[str, Any], *, amounts: bool) -> bool:  # noqa: ANN401
@@ -58,9 +50,3 @@ def _covers_list(observed: Any, desired: Sequence[Any]) -> bool:  # noqa: ANN401
     if not any(isinstance(item, Mapping) for item in desired):
         return len(observed) == len(desired) and all(map(covers, observed, desired))
     return len(observed) >= len(desired) and all(any(covers(there, item) for there in observed) for item in desired)
-
-
-def _amount(value: Any) -> Fraction | None:  # noqa: ANN401
-    """Return a quantity as a number: "500m" is a half, "1Ki" is 1024, "1e3" is 1000."""
-    found = _QUANTITY.fullmatch(str(value))
-    return Fraction(found["number"]) * _SUFFIXES[found["suffix"]] if found else None

@@ -2,26 +2,32 @@
 
 from typing import Any
 
-from varnish_gateway.api.varnish import Logging
+from varnish_gateway.api.varnish import Logging, MetricsParameters, Parameters, StorageParameters
 from varnish_gateway.emit import names
 from varnish_gateway.emit.listen import varnish_listen
 from varnish_gateway.emit.manifests.infra import image
 from varnish_gateway.emit.manifests.metadata import Manifest
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
-from varnish_gateway.ir import pod
+from varnish_gateway.ir import arguments, pod, stores
 from varnish_gateway.ir.reserved import HEALTH_PORT
 
-RESOURCES = {"requests": {"cpu": "100m", "memory": "512Mi"}}
+RESOURCES = {"requests": {"cpu": "100m", "memory": pod.DEFAULT_MEMORY}}
 LOG_RESOURCES = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 """An autoscaler needs the requests of every container of a pod."""
+NO_PATHS = "none"
+"""Without the variable, pods take the operator for one of an earlier version and look for mounts themselves."""
 SECRET_VARIABLE = "SECRET_NAME"  # noqa: S105 - the name of a variable
+LISTEN_VARIABLE = "VARNISH_LISTEN"
+STORAGE_VARIABLE = "VARNISH_STORAGE"
+REQUEST_VARIABLE = "MEMORY_REQUEST"
+CACHED_ROUTES_VARIABLE = "METRICS_CACHED_ROUTES"
 
 
 def gateway(shape: GatewayShape, installation: Installation) -> Manifest:
     """Return the container that serves."""
     sockets = sorted({(listener.port, listener.socket) for listener in shape.listeners})
     ports = [*sockets, (HEALTH_PORT, "health")]
-    mounts = [{"name": mount.volume, "mountPath": mount.path} for mount in pod.MOUNTS[:-1]]
+    mounts = [{"name": mount.volume, "mountPath": mount.path} for mount in (*pod.MOUNTS[:-1], *_store(shape))]
     token = {"name": pod.TOKEN.volume, "mountPath": pod.TOKEN.path, "readOnly": True}
     return {
         "name": pod.GATEWAY_CONTAINER,
@@ -41,20 +47,26 @@ def gateway(shape: GatewayShape, installation: Installation) -> Manifest:
 def access_log(shape: GatewayShape, installation: Installation, logging: Logging) -> Manifest:
     """Return the container that writes varnishd's log to its output; it sees that and nothing else."""
     # It may start before varnishd: -t off waits.
-    arguments = ["-n", pod.VARNISH_DIR, "-t", "off"]
+    words = ["-n", pod.VARNISH_DIR, "-t", "off"]
     if logging.format:
-        arguments += ["-F", logging.format]
+        words += ["-F", logging.format]
     return {
         "name": pod.LOG_CONTAINER,
         "image": logging.image or image(shape, installation),
         "command": [logging.mode],
-        "args": [*arguments, *logging.extra_args],
+        "args": [*words, *logging.extra_args],
         # varnishd's process is in another container, where its number means nothing here.
         "env": [{"name": "VSM_NOPID", "value": "1"}],
         "resources": LOG_RESOURCES,
         "volumeMounts": [{"name": pod.VARNISH.volume, "mountPath": pod.VARNISH.path, "readOnly": True}],
         "securityContext": _security(),
     }
+
+
+def _store(shape: GatewayShape) -> tuple[pod.Mount, ...]:
+    """Return the mount of the volume that holds the cache, if a file does."""
+    storage = shape.parameters.storage
+    return (pod.Mount(storage.volume or pod.STORE.volume, pod.STORE.path),) if storage.type == stores.FILE else ()
 
 
 def _environment(shape: GatewayShape, installation: Installation) -> list[Manifest]:
@@ -65,14 +77,34 @@ def _environment(shape: GatewayShape, installation: Installation) -> list[Manife
         "LOG_LEVEL": installation.log_level,
         "NAMESPACE": shape.namespace,
         SECRET_VARIABLE: names.secret(shape.name),
-        "VARNISHD_EXTRA_ARGS": ";".join(shape.parameters.varnishd_extra_args),
-        "VARNISHD_READABLE": ":".join(mount["mountPath"] for mount in shape.parameters.extra_volume_mounts),
+        "VARNISHD_EXTRA_ARGS": ";".join(arguments.of_class(shape.parameters)),
+        "VARNISHD_READABLE": ":".join(mount["mountPath"] for mount in shape.parameters.extra_volume_mounts) or NO_PATHS,
         "VARNISH_DIR": pod.VARNISH_DIR,
-        "VARNISH_LISTEN": varnish_listen(shape.listeners),
+        LISTEN_VARIABLE: varnish_listen(shape.listeners),
         "WORK_DIR": pod.WORK.path,
     }
+    if shape.parameters.metrics != MetricsParameters():
+        variables[CACHED_ROUTES_VARIABLE] = str(shape.parameters.metrics.cached_routes)
+    if shape.parameters.storage != StorageParameters():
+        variables[STORAGE_VARIABLE] = stores.store(shape.parameters.storage, pod.STORE.path)
     pod_name = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}
-    return [*({"name": name, "value": value} for name, value in variables.items() if value), pod_name]
+    given = [{"name": name, "value": value} for name, value in variables.items() if value]
+    return [*given, pod_name, *_memory_request(shape.parameters)]
+
+
+def _memory_request(parameters: Parameters) -> list[Manifest]:
+    """Return the variable with the requested memory, where the size of the cache depends on it.
+
+    The cgroup of a container has its limit, but not its request. Where the request is the default, and where
+    a limit or an argument of the user decides, there is no variable: it would replace pods without an effect.
+    """
+    resources = parameters.resources or {}
+    has_request, has_limit = ("memory" in (resources.get(kind) or {}) for kind in ("requests", "limits"))
+    is_decided = stores.names_a_store(parameters.varnishd_extra_args) or has_limit
+    if is_decided or not has_request or not stores.is_share_of_memory(parameters.storage):
+        return []
+    amount = {"containerName": pod.GATEWAY_CONTAINER, "resource": "requests.memory", "divisor": "1"}
+    return [{"name": REQUEST_VARIABLE, "valueFrom": {"resourceFieldRef": amount}}]
 
 
 def _resources(requested: dict[str, Any] | None) -> Manifest:

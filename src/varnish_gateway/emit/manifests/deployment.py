@@ -4,16 +4,22 @@ Routes, endpoints, VCL, certificates and policies are not part of it: they reach
 A rolling update never removes a pod before another one is ready.
 """
 
+from fractions import Fraction
 from functools import cache
+from math import ceil
 
+from msgspec import structs
+
+from varnish_gateway.api.varnish import StorageParameters
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests import containers
 from varnish_gateway.emit.manifests.infra import infra_hash
 from varnish_gateway.emit.manifests.metadata import Manifest, annotations, digest, head, labels
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
-from varnish_gateway.ir import pod
+from varnish_gateway.ir import pod, stores
 
 GRACE_SECONDS = 30
+STORE_MARGIN = Fraction(21, 20)
 USER = 65532
 """Pods run as this user, whatever user the image names: the containers of a pod share files."""
 
@@ -28,8 +34,15 @@ def deployment(shape: GatewayShape, installation: Installation) -> Manifest:
     if shape.parameters.autoscaling is None:
         spec["replicas"] = 1 if shape.parameters.replicas is None else shape.parameters.replicas
     begun = head(shape, "apps/v1", "Deployment", shape.workload("Deployment"))
-    begun["metadata"]["annotations"][names.TEMPLATE] = template_hash(installation)
+    begun["metadata"]["annotations"] |= {
+        names.TEMPLATE: template_hash(installation),
+        names.OWN_TEMPLATE: digest({**spec, "template": _template(_without_listener_sets(shape), installation)}),
+    }
     return {**begun, "spec": spec}
+
+
+def _without_listener_sets(shape: GatewayShape) -> GatewayShape:
+    return structs.replace(shape, listeners=tuple(one for one in shape.listeners if one.listener_set is None))
 
 
 @cache
@@ -64,7 +77,7 @@ def _pod(shape: GatewayShape, installation: Installation) -> Manifest:
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "securityContext": _security(),
         "containers": running,
-        "volumes": [*_volumes(), *parameters.extra_volumes],
+        "volumes": [*_volumes(), *_store(parameters.storage), *parameters.extra_volumes],
     }
     if parameters.extra_init_containers:
         spec["initContainers"] = list(parameters.extra_init_containers)
@@ -107,6 +120,17 @@ def _volumes() -> list[Manifest]:
         {"name": pod.TMP.volume, "emptyDir": {}},
         {"name": pod.TOKEN.volume, "projected": {"sources": _token_sources()}},
     ]
+
+
+def _store(storage: StorageParameters) -> list[Manifest]:
+    """Return the volume of a cache in a file, unless the user gives one.
+
+    varnishd allocates the whole file when it starts. The margin is for what the file system adds.
+    """
+    if storage.type != stores.FILE or storage.volume:
+        return []
+    mebibytes = ceil(stores.size(storage) * STORE_MARGIN / 2**20)
+    return [{"name": pod.STORE.volume, "emptyDir": {"sizeLimit": f"{mebibytes}Mi"}}]
 
 
 def _token_sources() -> list[Manifest]:

@@ -1,8 +1,8 @@
 """The infrastructure hash: whether pods run with what varnishd reads at its start.
 
 The hash is an annotation of the pod template. It covers the image, varnishd's arguments, the
-access log, the sockets and what a class adds to pods: everything that can't change while a pod
-runs. It is not the only reason for new pods. Kubernetes replaces pods on any change of the
+storage, the access log, the sockets and what a class adds to pods: everything that can't change
+while a pod runs. It is not the only reason for new pods. Kubernetes replaces pods on any change of the
 template: resources, placement, labels and annotations of the Gateway and its class, the log level
 of the operator, and whatever a new version of the operator writes there.
 
@@ -13,8 +13,9 @@ from hashlib import sha256
 
 import msgspec
 
-from varnish_gateway.api.varnish import Logging
+from varnish_gateway.api.varnish import Logging, StorageParameters
 from varnish_gateway.emit.manifests.shape import GatewayShape, Installation
+from varnish_gateway.ir import arguments
 
 
 def image(shape: GatewayShape, installation: Installation) -> str:
@@ -25,9 +26,9 @@ def image(shape: GatewayShape, installation: Installation) -> str:
 def infra_hash(shape: GatewayShape, installation: Installation) -> str:
     """Return the hash for the annotation of the pod template."""
     parameters = shape.parameters
-    inputs = {
+    inputs: dict[str, object] = {
         "image": image(shape, installation),
-        "varnishdExtraArgs": parameters.varnishd_extra_args,
+        "varnishdExtraArgs": arguments.of_class(parameters),
         "logging": _given_fields(parameters.logging) if parameters.logging else None,
         "imagePullSecrets": installation.image_pull_secrets,
         "sockets": sorted({listener.socket for listener in shape.listeners}),
@@ -36,6 +37,8 @@ def infra_hash(shape: GatewayShape, installation: Installation) -> str:
         "extraInitContainers": parameters.extra_init_containers,
         "backendTLS": False,
     }
+    if parameters.storage != StorageParameters():  # a class without it keeps the hash of earlier versions
+        inputs["storage"] = parameters.storage
     return sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""The Secret of a Gateway: tls.json, the files that it names, and sources.json. Without TLS it is empty.
+"""The Secret of a Gateway: tls.json, the files that it names, sources.json, and the operator's token.
 
 Certificates reach pods in this one alone, after every ReferenceGrant has been checked.
 """
@@ -12,10 +12,12 @@ from varnish_gateway.emit.tls import encode_sources, encode_tls
 from varnish_gateway.ir import Tls
 
 
-def secret(shape: GatewayShape, tls: Tls, name: str = "") -> Manifest:
+def secret(shape: GatewayShape, tls: Tls, name: str = "", token: str = "") -> Manifest:
     """Return the Secret, or that of an earlier version by its name."""
     manifest = {**head(shape, "v1", "Secret", name or names.secret(shape.name)), "type": "Opaque"}
+    files: dict[str, bytes] = {names.TOKEN: token.encode()} if token else {}
     if tls.ports:
-        files = {names.TLS: encode_tls(tls), names.SOURCES: encode_sources(tls), **tls.files}
+        files |= {names.TLS: encode_tls(tls), names.SOURCES: encode_sources(tls), **tls.files}
+    if files:
         manifest["data"] = {name: b64encode(text).decode() for name, text in sorted(files.items())}
     return stamped(manifest)

@@ -8,6 +8,7 @@ Event says so. An object that we didn't apply is never changed, whatever its nam
 """
 
 import asyncio
+import math
 import time
 from weakref import WeakValueDictionary
 
@@ -17,6 +18,7 @@ from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests.compare import covers
+from varnish_gateway.ir.capabilities import LATER_PORTS, NONE
 from varnish_gateway.operator.execute.events import Warnings
 from varnish_gateway.operator.execute.field_conflicts import LeftFields, conflict_in, held_by, without
 from varnish_gateway.operator.execute.replicas import with_replicas_held
@@ -24,8 +26,9 @@ from varnish_gateway.operator.execute.rollouts import Rollouts
 from varnish_gateway.operator.execute.writer import Writer
 from varnish_gateway.operator.observe.owned import OwnedObject, owned_decoder, with_hashed_data
 from varnish_gateway.operator.observe.watches import Watches
+from varnish_gateway.operator.plan import port_changes
 from varnish_gateway.operator.plan.objects import DesiredObjects, Manifest
-from varnish_gateway.operator.plan.results import JobResult
+from varnish_gateway.operator.plan.results import UPGRADE_PENDING, JobResult, Postponed
 
 NOT_LISTED = ("apiVersion", "kind")
 """Fields that the API server leaves out of the objects in a list."""
@@ -101,14 +104,31 @@ class ObjectWriter:
             applicable = with_replicas_held(applicable, owned)
         if owned is None or not _matches(owned, applicable):
             if key.kind == "Deployment" and owned is not None:
-                result.is_postponed = not self._rollouts.may_apply(key, owned, manifest, time.monotonic())
-                if result.is_postponed:
-                    result.retry_after = POSTPONED_SECONDS
+                record = self._admit(key, owned, manifest, result)
+                if record is None:
                     return
+                applicable = port_changes.with_record(applicable, record)
             await self._ensure_role(manifest, result)
             owned = await self._apply(key, manifest, applicable)
         if self._desired.get(key) is manifest:
             self._verified[key] = (manifest, owned.version)
+
+    def _admit(
+        self, key: Key, owned: OwnedObject, manifest: Manifest, result: JobResult
+    ) -> port_changes.PortRecord | None:
+        """Return the record of port changes for a Deployment to apply now, None where it has to wait."""
+        gateway = self._desired.gateway_of(key)
+        understood = self._observed.capabilities_in_use(gateway) if gateway is not None else NONE
+        pods_open_ports = LATER_PORTS.name in understood
+        change = port_changes.plan(owned.document, manifest, time.time(), pods_open_ports=pods_open_ports)
+        if change.wait:
+            result.postponed = Postponed(change.message, has_ports=True) if change.message else None
+            result.retry_after = 0.0 if math.isinf(change.wait) else change.wait
+            return None
+        if not self._rollouts.may_apply(key, owned, manifest, time.monotonic()):
+            result.postponed, result.retry_after = UPGRADE_PENDING, POSTPONED_SECONDS
+            return None
+        return change.record
 
     def _without_left(self, key: Key, manifest: Manifest, owned: OwnedObject | None) -> Manifest:
         """Return the manifest without fields left to other managers. Once those hold other fields, try all again."""

@@ -58,8 +58,7 @@ class Retries:
         if isinstance(error, STALE) and failures.stale < STALE_ATTEMPTS:
             failures.stale += 1
             return NextAttempt(STALE_SECONDS * failures.stale, is_stale=True)
-        wish = error.retry_after if isinstance(error, errors.ApiError) else 0.0
-        delay = max(failures.backoff.next(), min(wish, LAST_SECONDS))
+        delay = failures.backoff.next(asked=error.retry_after if isinstance(error, errors.ApiError) else 0.0)
         is_early = isinstance(error, errors.Forbidden) and failures.backoff.attempts < FORBIDDEN_ATTEMPTS
         return NextAttempt(delay, is_rejection=isinstance(error, REJECTIONS) and not is_early)
 

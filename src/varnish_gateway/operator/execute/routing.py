@@ -19,6 +19,7 @@ from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape
+from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.operator.execute.field_conflicts import conflict_in
 from varnish_gateway.operator.execute.objects import ObjectWriter, check_ours
 from varnish_gateway.operator.execute.writer import Writer
@@ -73,8 +74,9 @@ class RoutingWriter:
         main = await self._stored(_key(shape, 0))
         if main is not None:
             routing.surplus.update(range(len(write.hashes), main.shards))  # also shards of another operator
-        if main is None or (main.routing, main.index) != (write.first.hash, write.index):
-            document = manifests.routing_map(shape, write.first.text, write.index, write.patches)
+        desired = (write.first.hash, write.index, write.understood)
+        if main is None or (main.routing, main.index, main.understood) != desired:
+            document = manifests.routing_map(shape, write.first.text, write.index, write.patches, write.understood)
             main = await self._apply(document, names.ROUTE_MANAGER)
         routing.on_index_written(write.hashes)
         await self.ensure_vcl(shape, main, write.vcl if write.vcl is not None else main.vcl, write.generation)
@@ -82,8 +84,10 @@ class RoutingWriter:
 
     async def ensure_vcl(self, shape: GatewayShape, main: OwnedConfigMap, vcl: str | None, generation: int) -> None:
         """Apply main.vcl and the generation."""
-        desired = (vcl, str(generation), manifests.head_hash(shape), shape.uid)
-        if vcl is None or (main.vcl, main.generation, main.head, main.owner) == desired:
+        if vcl is None:
+            return
+        desired = (vcl, content_hash(vcl.encode()), str(generation), manifests.head_hash(shape), shape.uid)
+        if (main.vcl, main.vcl_hash, main.generation, main.head, main.owner) == desired:
             return
         manifest = manifests.config_map(shape, vcl, generation)
         manifest["metadata"]["uid"] = main.uid  # the apply must not recreate a deleted one without its routing

@@ -4,8 +4,8 @@ In:   the desired statuses, and the stored ones as observed.
 Out:  writes where they differ, and Events about new faults.
 
 Every write but that of our own class names the version we observed: a status about one spec is
-never stored with the next one, nor at another object of the same name. Gateways, ListenerSets and
-GatewayClasses are written by server-side apply. All controllers share the list of a route's parents
+never stored with the next one, nor at another object of the same name. Gateways, ListenerSets,
+GatewayClasses and invalidations are written by server-side apply. All controllers share the list of a route's parents
 and that of a policy's ancestors. Each is one value to the API server: it is read, changed and written
 as a whole.
 """
@@ -18,6 +18,7 @@ import msgspec
 
 from varnish_gateway import ir
 from varnish_gateway.api import Key
+from varnish_gateway.api.meta import timestamp
 from varnish_gateway.emit import names
 from varnish_gateway.kube.resources import RESOURCES
 from varnish_gateway.operator.execute.events import Warnings
@@ -64,6 +65,9 @@ class StatusWriter:
             await self._write_shared(key, desired, observed, result)
         elif desired is None:
             await self._withdraw(key, observed, result)
+        elif isinstance(desired, ir.InvalidationStatus):
+            if desired.observed_generation == observed.obj.metadata.generation:
+                await self._apply(key, desired, observed)
         elif isinstance(desired, ir.GatewayClassStatus):
             if key == self._observed.class_key or needs_waiting_status(desired, observed.status):
                 await self._apply(key, desired, observed)
@@ -71,7 +75,7 @@ class StatusWriter:
             await self._apply(key, complete, observed)
 
     async def _apply(self, key: Key, desired: Applied, observed: ObservedInput) -> None:
-        status = applied_status(desired, observed.status, _now())
+        status = applied_status(desired, observed.status, timestamp(time.time()))
         if status is None:
             return
         is_our_class = key == self._observed.class_key  # its finalizer is written at the same time
@@ -83,10 +87,12 @@ class StatusWriter:
         self, key: Key, desired: ir.Status | None, observed: ObservedInput, result: JobResult
     ) -> None:
         shared = SHARED[key.kind]
-        status = shared_status(shared, desired, observed.status, lambda entry: self._is_ours(key, entry), _now())
+        now = timestamp(time.time())
+        status = shared_status(shared, desired, observed.status, lambda entry: self._is_ours(key, entry), now)
         if status is not None:
             patch = {"metadata": {"resourceVersion": observed.version}, "status": status}
-            answer = await self._writer.patch_status(key, patch, manager=names.ROUTE_MANAGER)
+            resource = self._watches.served(key.kind)
+            answer = await self._writer.patch_status(resource, key, patch, manager=names.ROUTE_MANAGER)
             ours = {shared.name: [entry for entry in status[shared.name] if self._is_ours(key, entry)]}
             self._on_written(key, answer, faults(ours), observed)
         if desired is None:
@@ -128,7 +134,3 @@ def _document(key: Key, status: Document, version: str) -> Document:
     metadata = {name: value for name, value in named.items() if value}
     resource = RESOURCES[key.kind]
     return {"apiVersion": resource.api_version, "kind": key.kind, "metadata": metadata, "status": status}
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time()))

@@ -5,8 +5,8 @@ Out:  jobs run, and their results in the Reconciler, whose next jobs go to the q
       is retried with growing delays; an error that a user has to correct becomes an Event on the
       Gateway. A bug that one job hits is logged and stops no other job.
 
-Probes run outside the writer pool with their own concurrency limit: an unresponsive pod never
-delays a write.
+Probes and invalidations run outside the writer pool with their own concurrency limits: an unresponsive
+pod never delays a write.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from varnish_gateway.operator.plan.reconciler import Reconciler
 from varnish_gateway.operator.plan.results import JobResult
 
 AT_ONCE = 16
+ASKING_PODS = ("probe", "invalidate")
 NOT_LEADING_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class Workers:
     async def _work(self, group: asyncio.TaskGroup) -> NoReturn:
         while True:
             job = await self._queue.get()
-            if job.action == "probe":
+            if job.action in ASKING_PODS:
                 self._start(job, group)
                 continue
             try:
@@ -81,7 +82,7 @@ class Workers:
                 self._queue.done(job)
 
     def _start(self, job: Job, group: asyncio.TaskGroup) -> None:
-        """Run a job in a task of its own; Chaperones limits how many pods are asked at once."""
+        """Run a job in a task of its own; what asks the pods limits how many are asked at once."""
         task = group.create_task(self._run_fenced(job))
         task.add_done_callback(lambda _: self._queue.done(job))  # even if it never started
 

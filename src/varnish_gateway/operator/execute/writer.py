@@ -12,7 +12,7 @@ from typing import Any
 from varnish_gateway import errors
 from varnish_gateway.api import Key
 from varnish_gateway.kube.client import Client
-from varnish_gateway.kube.resources import RESOURCES
+from varnish_gateway.kube.resources import RESOURCES, Resource
 
 
 class Writer:
@@ -38,10 +38,9 @@ class Writer:
         self.counts[document["kind"], "status"] += 1
         return await self._client.apply(document, manager=manager, subresource="status", force=True)
 
-    async def patch_status(self, key: Key, document: Mapping[str, Any], *, manager: str) -> bytes:
-        """Patch a status; the document's resourceVersion must be the stored one."""
+    async def patch_status(self, resource: Resource, key: Key, document: Mapping[str, Any], *, manager: str) -> bytes:
+        """Patch a status in a served version; the document's resourceVersion must be the stored one."""
         self.counts[key.kind, "status"] += 1
-        resource = RESOURCES[key.kind]
         return await self._client.patch(
             resource, key.name, document, namespace=key.namespace, subresource="status", manager=manager
         )

@@ -6,6 +6,7 @@ Out:  what a comparison with the desired object needs: routing and the contents 
 Pure.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from varnish_gateway.emit import names
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.tls import decode_sources
 from varnish_gateway.ir import wire
+from varnish_gateway.ir.capabilities import NONE
 
 
 class _Owner(Struct, frozen=True):
@@ -75,22 +77,32 @@ class OwnedObject(Struct, frozen=True):
 
 
 class OwnedSecret(OwnedObject, frozen=True):
-    """A Gateway's Secret. ``certificates`` are by the Secret that each was copied from."""
+    """A Gateway's Secret. ``certificates`` are by the Secret that each was copied from.
+
+    ``token`` is the operator's, "" where there is none that can be presented.
+    """
 
     certificates: Mapping[Key, bytes]
+    token: str = ""
 
     def __repr__(self) -> str:
         return f"OwnedSecret({self.gateway})"  # never what is in it
 
 
 class OwnedConfigMap(OwnedObject, frozen=True):
-    """A ConfigMap of a Gateway. ``head`` is the hash of its metadata, ``routing`` that of the key, "" without one."""
+    """A ConfigMap of a Gateway. ``head`` is the hash of its metadata, ``routing`` that of the key, "" without one.
+
+    ``understood`` are the capabilities that the routing of all shards is expressed with; none where an operator of an
+    earlier version has written main.vcl since then. ``vcl_hash`` is what main.vcl should have.
+    """
 
     head: str
     vcl: str | None
     generation: str
     routing: str
     index: bytes | None
+    understood: frozenset[str] = NONE
+    vcl_hash: str = ""
 
     @property
     def shards(self) -> int:
@@ -103,6 +115,7 @@ class OwnedConfigMap(OwnedObject, frozen=True):
             return 1
 
 
+_TOKEN = re.compile(rb"[0-9a-f]{64}")
 _any = msgspec.json.Decoder(_Any)
 _secret = msgspec.json.Decoder(_Secret)
 _config_map = msgspec.json.Decoder(_ConfigMap)
@@ -116,15 +129,19 @@ def decode_object(text: bytes) -> OwnedObject:
 
 def decode_config_map(text: bytes) -> OwnedConfigMap:
     found = _config_map.decode(text)
-    data = found.data
+    data, annotations = found.data, found.metadata.annotations
+    capabilities, vcl_hash = annotations.get(names.CAPABILITIES, ""), annotations.get(names.VCL_HASH, "")
+    is_current = vcl_hash == _hash(data.get(names.MAIN_VCL))
     return OwnedConfigMap(
         **_common(found.metadata),
         text=b"",
-        head=found.metadata.annotations.get(names.APPLIED_HASH, ""),
+        head=annotations.get(names.APPLIED_HASH, ""),
         vcl=data.get(names.MAIN_VCL),
-        generation=found.metadata.annotations.get(names.GENERATION, ""),
+        generation=annotations.get(names.GENERATION, ""),
         routing=_hash(data.get(names.ROUTING)),
         index=data[names.INDEX].encode() if names.INDEX in data else None,
+        understood=frozenset(filter(None, capabilities.split(","))) if is_current else NONE,
+        vcl_hash=vcl_hash,
     )
 
 
@@ -145,7 +162,17 @@ def decode_shard(text: bytes, routing: str) -> OwnedConfigMap:
 def decode_secret(text: bytes) -> OwnedSecret:
     found = _secret.decode(text)
     hashed = msgspec.json.encode(with_hashed_data(msgspec.json.decode(text)))
-    return OwnedSecret(**_common(found.metadata), text=hashed, certificates=decode_sources(found.data or {}))
+    return OwnedSecret(
+        **_common(found.metadata),
+        text=hashed,
+        certificates=decode_sources(found.data or {}),
+        token=_token((found.data or {}).get(names.TOKEN, b"")),
+    )
+
+
+def _token(stored: bytes) -> str:
+    """Return a token that the operator made. Text of another writer may not fit into a header."""
+    return stored.decode() if _TOKEN.fullmatch(stored) else ""
 
 
 def with_hashed_data(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from msgspec import Struct, field
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
+from varnish_gateway.ir.capabilities import ALL
 from varnish_gateway.operator.observe.inputs import ObservedInput
-from varnish_gateway.operator.observe.owned import OwnedConfigMap, OwnedObject
+from varnish_gateway.operator.observe.owned import OwnedConfigMap, OwnedObject, OwnedSecret
 from varnish_gateway.operator.observe.pods import GatewayPod, secret_read
 from varnish_gateway.translate.options import CONTROLLER
 
@@ -52,13 +53,9 @@ class ObservedState:
     def ready_pods(self, gateway: Key) -> list[GatewayPod]:
         return [pod for pod in self.pods.get(gateway, {}).values() if pod.is_ready and pod.address]
 
-    def service_of(self, gateway: Key) -> OwnedObject | None:
-        """Return a Gateway's Service: the former one while it exists."""
-        name = names.former_workload(gateway.name)
-        found = self.owned.get(Key(api.Service.kind, gateway.namespace, name))
-        if found is not None and found.is_applied_by_us and found.gateway == gateway:
-            return found
-        return self.owned.get(Key(api.Service.kind, gateway.namespace, names.workload(gateway.name)))
+    def remaining_pods(self, gateway: Key) -> list[GatewayPod]:
+        """Return the pods that serve, or may in a moment: one without an address runs nothing, perhaps for ever."""
+        return [pod for pod in self.pods.get(gateway, {}).values() if pod.address and not pod.is_leaving]
 
     def former_kinds(self, gateway: Key, uid: str) -> frozenset[str]:
         """Return the kinds whose object an earlier version created for this very Gateway: it keeps its name.
@@ -79,10 +76,24 @@ class ObservedState:
             secret_read(self.owned[key].text) == former for key in self.owned_by(gateway) if key.kind == "Deployment"
         )
 
+    def token_in_use(self, gateway: Key, uid: str) -> str:
+        """Return the token in the Secret of this very Gateway, "" where there is none."""
+        owned = self.owned.get(Key(api.Secret.kind, gateway.namespace, names.secret(gateway.name)))
+        return owned.token if isinstance(owned, OwnedSecret) and _is_of(owned, gateway, uid) else ""
+
     def shards_in_use(self, gateway: Key) -> int | None:
         """Return how many shards the stored index names; None where there is no ConfigMap yet."""
+        main = self._main(gateway)
+        return None if main is None else main.shards
+
+    def capabilities_in_use(self, gateway: Key) -> frozenset[str]:
+        """Return what stored routing is expressed with; all capabilities where there is no ConfigMap yet."""
+        main = self._main(gateway)
+        return ALL if main is None else ALL & main.understood
+
+    def _main(self, gateway: Key) -> OwnedConfigMap | None:
         main = self.owned.get(Key("ConfigMap", gateway.namespace, names.config_map(gateway.name)))
-        return main.shards if isinstance(main, OwnedConfigMap) else None
+        return main if isinstance(main, OwnedConfigMap) else None
 
     def has_our_labels(self, owned: OwnedObject) -> bool:
         """Whether the label selector of our watches matches the object."""

@@ -17,7 +17,7 @@ from varnish_gateway.emit import names
 from varnish_gateway.kinds import Kind, Use, used_for
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.reflector import Reflector
-from varnish_gateway.kube.resources import RESOURCES
+from varnish_gateway.kube.resources import RESOURCES, Resource
 from varnish_gateway.operator.observe.changes import ChangeCollector
 from varnish_gateway.operator.observe.inputs import input_decoder
 from varnish_gateway.operator.observe.owned import OwnedObject, owned_decoder
@@ -38,8 +38,9 @@ class Watches:
         self._references = ReferencedObjects(client, self._changes.on_references)
         selector = names.owned_selector(observed.class_key.name)
         self._owned = {kind.name: self._owned_reflector(kind, selector) for kind in used_for(Use.OWNED)}
+        self._inputs = {kind.name: self._input_reflector(kind) for kind in used_for(Use.INPUT)}
         self._reflectors: list[Reflector[Any]] = [
-            *(self._input_reflector(kind) for kind in used_for(Use.INPUT)),
+            *self._inputs.values(),
             *self._owned.values(),
             Reflector(client, RESOURCES["Pod"], decode_pod, self._changes.on_pods, label_selector=selector),
         ]
@@ -75,10 +76,19 @@ class Watches:
         """Kinds that are not installed."""
         return [one.resource.kind for one in self._reflectors if one.absent]
 
+    @property
+    def polled(self) -> str:
+        """What is polled because there are too many references to watch; "" for none."""
+        return self._references.polled
+
     async def batch(self) -> Batch:
         """Wait for a change; return everything that changed."""
         await self._changed.wait()
         return self.drain()
+
+    def wake(self) -> None:
+        """Let ``batch`` return, also if nothing changed."""
+        self._changed.set()
 
     async def follow_references(self, referenced: Referenced, group: asyncio.TaskGroup) -> Batch | None:
         """Watch the referenced objects that translation depends on.
@@ -91,6 +101,10 @@ class Watches:
         """Return everything that changed up to now."""
         self._changed.clear()
         return self._changes.drain()
+
+    def served(self, kind: str) -> Resource:
+        """Return where the API server serves an input that is watched, in the version that it is read in."""
+        return self._inputs[kind].resource
 
     # -- answers to our own writes -------------------------------------------------------
 
@@ -109,14 +123,12 @@ class Watches:
     # -- reflectors ----------------------------------------------------------------------
 
     def _input_reflector(self, kind: Kind) -> Reflector[Any]:
-        resource = RESOURCES[kind.name]
-        if Use.STATUS in kind.uses:
-            return Reflector(self._client, resource, input_decoder(kind), self._changes.on_inputs)
+        has_status = Use.STATUS in kind.uses
         return Reflector(
             self._client,
-            resource,
-            json_decoder(kind).decode,
-            self._changes.on_references,
+            RESOURCES[kind.name],
+            input_decoder(kind) if has_status else json_decoder(kind).decode,
+            self._changes.on_inputs if has_status else self._changes.on_references,
             field_selector=kind.field_selector,
             other_versions=kind.fallback_versions,
         )

@@ -19,6 +19,7 @@ from varnish_gateway.emit.routing import content_hash, endpoint_namespaces
 from varnish_gateway.emit.tls import tls_hash
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import GatewayDelta, GatewayState, Parameters, Tls, wire
+from varnish_gateway.ir.capabilities import ALL, CACHE_POLICIES, LATER_PORTS
 from varnish_gateway.operator.observe.owned import OwnedConfigMap
 from varnish_gateway.operator.plan.routing import DesiredRouting, EncodedShard
 from varnish_gateway.operator.status.readiness import Expected
@@ -44,6 +45,7 @@ class RoutingWrite(Struct, frozen=True):
     hashes: tuple[str, ...]
     index: bytes | None
     patches: bytes | None
+    understood: frozenset[str]
     vcl: str | None
     generation: int
     drained: frozenset[int]
@@ -54,25 +56,35 @@ class DesiredGateway:
 
     ``shape`` is what the objects were built from. ``pending_access`` are objects that pods need to
     read their ConfigMaps and that were not applied yet. ``indexed_config_maps`` are those that the
-    Reconciler's index holds. ``former`` are the kinds whose object keeps the name of an earlier version,
-    and ``has_former_secret`` says whether pods of one still read their Secret.
+    Reconciler's index holds. ``own_sockets`` are those of its own listeners, ``sets`` those of its ListenerSets
+    by listener, which decide about the statuses of these alone; ``set_sockets`` are all of the latter. ``former`` are
+    the kinds whose object keeps the name of an earlier version, and ``has_former_secret`` says whether pods of one
+    still read their Secret. ``pods_open_ports``: so the stored capabilities say. ``token`` is what its pods know the
+    operator by, from its Secret.
     """
 
-    def __init__(self, gateway: api.Gateway, installation: Installation, shards: int) -> None:
+    def __init__(
+        self, gateway: api.Gateway, installation: Installation, shards: int, understood: frozenset[str] = ALL
+    ) -> None:
         metadata = gateway.metadata
         self.gateway = gateway
         self.state = GatewayState()
-        self.routing = DesiredRouting(Key(api.Gateway.kind, metadata.namespace, metadata.name), shards)
+        self.routing = DesiredRouting(Key(api.Gateway.kind, metadata.namespace, metadata.name), shards, understood)
         self.vcl: str | None = None
         self.objects: Objects | None = None
         self.shape: GatewayShape | None = None
         self.former: frozenset[str] = frozenset()
         self.has_former_secret = False
+        self.pods_open_ports = LATER_PORTS.name in understood
+        self.token = ""
         self.pending_access: set[Key] = set()
         self.indexed_config_maps: dict[Key, int] = {}
+        self.sets: dict[Key, dict[str, str]] = {}
+        self.own_sockets: frozenset[str] = frozenset()
+        self.set_sockets: frozenset[str] = frozenset()
         self._installation = installation
         self._head = ""
-        self._secret_inputs: tuple[str, Tls, bool, bool] | None = None
+        self._secret_inputs: tuple[str, Tls, str, bool, bool] | None = None
         self._namespaces: Counter[str] = Counter()
         self._changed_namespaces: set[str] = set()
 
@@ -81,19 +93,25 @@ class DesiredGateway:
         return self.gateway.metadata.uid
 
     @property
-    def sockets(self) -> frozenset[str]:
-        """The sockets that pods have to serve."""
-        return frozenset(listener.socket for listener in self.state.listeners)
+    def service(self) -> Key:
+        """The Service that holds the Gateway's addresses."""
+        return Key(api.Service.kind, self.gateway.metadata.namespace, self._current_shape().workload(api.Service.kind))
+
+    @property
+    def deployment(self) -> Key:
+        return Key("Deployment", self.gateway.metadata.namespace, self._current_shape().workload("Deployment"))
 
     @property
     def expected(self) -> Expected:
         """What every pod has to report."""
         return Expected(
             generation=str(self.gateway.metadata.generation),
-            sockets=self.sockets,
+            sockets=self.own_sockets,
+            has_listeners=bool(self.state.listeners),
             vcl=content_hash(self.vcl.encode()) if self.vcl is not None else None,
             tls=tls_hash(self.state.tls),
             addresses=self._addresses,
+            set_sockets=self.set_sockets,
         )
 
     def update(self, delta: GatewayDelta) -> None:
@@ -102,9 +120,32 @@ class DesiredGateway:
             self._count_namespaces(self.state.routes.get(key), route)
         self.state.apply(delta)
         if delta.user_vcl is not UNSET and self.state.user_vcl_unavailable is None:
-            assert self.state.user_vcl is not UNSET  # noqa: S101 - for the type checker
-            self.vcl = main_vcl(self.state.user_vcl)
+            self._compose_vcl()
+        if delta.listeners is not None:
+            self._index_sockets(delta.listeners)
         self.routing.update(delta)
+
+    def express(self, understood: frozenset[str]) -> bool:
+        """Express routing and VCL by what pods understand; return whether that is something else than before."""
+        if not self.routing.express(understood, self.state):
+            return False
+        self._compose_vcl()
+        return True
+
+    def _compose_vcl(self) -> None:
+        """Build main.vcl, whose frame calls functions that pods without cache policies don't have."""
+        if self.state.user_vcl is not UNSET:
+            caching = CACHE_POLICIES.name in self.routing.withholding.understood
+            self.vcl = main_vcl(self.state.user_vcl, caching=caching)
+
+    def _index_sockets(self, listeners: tuple[wire.Listener, ...]) -> None:
+        self.own_sockets = frozenset(listener.socket for listener in listeners if listener.listener_set is None)
+        self.sets = {}
+        for listener in listeners:
+            if listener.listener_set is not None:
+                namespace, name, section = listener.listener_set
+                self.sets.setdefault(Key(api.ListenerSet.kind, namespace, name), {})[section] = listener.socket
+        self.set_sockets = frozenset(listener.socket for listener in listeners) - self.own_sockets
 
     # -- objects -------------------------------------------------------------------------
 
@@ -128,13 +169,13 @@ class DesiredGateway:
     def _changed_secret(self, shape: GatewayShape, *, is_ready: bool) -> Changed:
         """Build the Secret if its inputs changed. Certificates are updated even while the class is invalid."""
         tls = self.state.tls
-        inputs = (self._head, tls, is_ready, shape.has_former_secret)
+        inputs = (self._head, tls, self.token, is_ready, shape.has_former_secret)
         if self._secret_inputs == inputs or not (is_ready or tls.ports or self._secret_inputs):
             return {}
         had_former = self._secret_inputs is not None and self._secret_inputs[-1]
         self._secret_inputs = inputs
         changed: Changed = {
-            Key("Secret", shape.namespace, name): manifests.secret(shape, tls, name)
+            Key("Secret", shape.namespace, name): manifests.secret(shape, tls, name, token=self.token)
             for name in manifests.secret_names(shape)
         }
         if had_former and not shape.has_former_secret:
@@ -205,8 +246,9 @@ class DesiredGateway:
         if number:
             return True
         metadata = self.gateway.metadata
-        desired = (self.routing.index, self.vcl, str(metadata.generation), metadata.uid)
-        return (stored.index, stored.vcl, stored.generation, stored.owner) == desired
+        understood = self.routing.withholding.understood
+        desired = (self.routing.index, understood, self.vcl, str(metadata.generation), metadata.uid)
+        return (stored.index, stored.understood, stored.vcl, stored.generation, stored.owner) == desired
 
     def begin_write(self, shape: GatewayShape) -> RoutingWrite:
         """Return what to write now, and drain the dirty marks: later changes need another write."""
@@ -222,6 +264,7 @@ class DesiredGateway:
             hashes=routing.hashes,
             index=routing.index,
             patches=routing.drain_patches(),
+            understood=routing.withholding.understood,
             vcl=self.vcl,
             generation=self.gateway.metadata.generation,
             drained=frozenset(drained),

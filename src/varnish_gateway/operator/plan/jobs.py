@@ -9,7 +9,19 @@ from typing import Literal, NamedTuple
 
 from varnish_gateway.api import Key
 
-Action = Literal["routing", "object", "probe", "status", "finalizer"]
+Action = Literal["routing", "object", "probe", "status", "finalizer", "notice", "invalidate"]
+
+MANY = ("HTTPRoute", "BackendTLSPolicy", "VarnishCachePolicy", "VarnishCacheInvalidation")
+"""Kinds of which tenants have many objects."""
+_URGENCY: dict[Action, int] = {
+    "routing": 0,
+    "object": 1,
+    "finalizer": 1,
+    "probe": 2,
+    "status": 2,
+    "invalidate": 2,
+    "notice": 3,
+}
 
 
 class Job(NamedTuple):
@@ -21,9 +33,9 @@ class Job(NamedTuple):
     @property
     def urgency(self) -> int:
         """Traffic first, then statuses of Gateways and ListenerSets, then those of the many routes and policies."""
-        if self.action == "status" and self.key.kind in ("HTTPRoute", "BackendTLSPolicy"):
+        if self.action == "status" and self.key.kind in MANY:
             return 3
-        return {"routing": 0, "object": 1, "finalizer": 1, "probe": 2, "status": 2}[self.action]
+        return _URGENCY[self.action]
 
 
 class Jobs(dict[Job, float]):

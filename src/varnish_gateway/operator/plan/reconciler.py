@@ -6,7 +6,9 @@ Pure: no I/O, no clock. Executors read the desired state and report back by JobR
 A change costs what it touches: nothing here goes through all Gateways but ``resync``.
 """
 
+import hmac
 from collections.abc import Collection, Mapping
+from hashlib import sha256
 from typing import Literal
 
 from msgspec import UNSET
@@ -15,36 +17,53 @@ from varnish_gateway import api, ir
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
 from varnish_gateway.emit.manifests import Installation
+from varnish_gateway.ir.capabilities import LATER_PORTS
 from varnish_gateway.operator.observe.owned import OwnedConfigMap
 from varnish_gateway.operator.observe.state import Batch, ObservedState
 from varnish_gateway.operator.plan.gateway import DesiredGateway
+from varnish_gateway.operator.plan.invalidation.invalidations import Invalidations
 from varnish_gateway.operator.plan.jobs import Job, Jobs
+from varnish_gateway.operator.plan.negotiation import Negotiation
 from varnish_gateway.operator.plan.objects import DesiredObjects
-from varnish_gateway.operator.plan.results import JobResult, ProbeReports
+from varnish_gateway.operator.plan.results import JobResult, Postponed, ProbeReports
 from varnish_gateway.operator.plan.statuses import DesiredStatuses
 from varnish_gateway.operator.status.documents import is_programmed
 from varnish_gateway.operator.status.readiness import Issues
 from varnish_gateway.operator.status.tracker import ReadinessTracker, Situation
 from varnish_gateway.translate import Translator
+from varnish_gateway.translate.gateway.parameter_use import ParameterUse
 
-POSTPONED = "an upgrade is pending: pods of the previous version serve until those of other Gateways are replaced"
+NOTICE_SECONDS = 60.0
+"""How long parameters may wait for their class before a notice: users apply one after the other."""
 
 
 class Reconciler:
-    """``gateways`` are those of our class. ``faults`` are objects that the API server rejected, by Gateway."""
+    """``gateways`` are those of our class. ``faults`` are objects that the API server rejected, by Gateway.
 
-    def __init__(self, translator: Translator, installation: Installation, observed: ObservedState) -> None:
+    ``postponed`` are Gateways whose pods wait to be replaced. ``parameters`` knows which ones no class references.
+    ``token_key`` is the secret that tokens of new Gateways are derived from.
+    """
+
+    def __init__(
+        self, translator: Translator, installation: Installation, observed: ObservedState, token_key: bytes = b""
+    ) -> None:
         self._translator = translator
+        self._token_key = token_key
         self._installation = installation
         self._observed = observed
         self._inputs: dict[Key, api.Gateway] = {}  # every Gateway, as it was last translated
         self._config_maps: dict[Key, Key] = {}  # ConfigMap → Gateway
         self._tracker = ReadinessTracker()
+        self.negotiation = Negotiation(observed)
         self.gateways: dict[Key, DesiredGateway] = {}
         self.objects = DesiredObjects()
-        self.statuses = DesiredStatuses(observed, translator.listener_sets, self._tracker.readiness)
+        self.parameters = ParameterUse()
+        self.postponed: dict[Key, Postponed] = {}
+        self.statuses = DesiredStatuses(
+            observed, translator.listener_sets, self._tracker.readiness, self._sockets_of, self.postponed
+        )
+        self.invalidations = Invalidations(observed, self.gateways, self.statuses)
         self.faults: dict[Key, dict[Key, str]] = {}
-        self._postponed: set[Key] = set()  # Gateways whose pods wait for the rollouts of others
 
     # -- changes -------------------------------------------------------------------------
 
@@ -61,6 +80,7 @@ class Reconciler:
         jobs = Jobs()
         for key, obj in batch.inputs.items():
             self._apply_input(jobs, key, obj, delta)
+            jobs.add("notice", *self.parameters.update(key, obj), delay=NOTICE_SECONDS)
         for key, changes in delta.gateways.items():
             if changes is None:
                 self._drop(jobs, key)
@@ -76,6 +96,7 @@ class Reconciler:
             self._compare_owned(jobs, key)
         for gateway in batch.reachability & self.gateways.keys():
             self._probe_soon(jobs, gateway)
+        self.invalidations.wake(jobs, batch.reachability)
         self._end_migrations(jobs, batch)
         return jobs
 
@@ -97,6 +118,7 @@ class Reconciler:
         for key, gateway in self.gateways.items():
             gateway.routing.mark_dirty()
             gateway.routing.resize(self._observed.shards_in_use(key))
+            gateway.express(self._observed.capabilities_in_use(key))
             # An operator of an earlier version may have led until now.
             gateway.former = self._observed.former_kinds(key, gateway.uid)
             self._rebuild(jobs, key, gateway)
@@ -104,13 +126,19 @@ class Reconciler:
             jobs.add("probe", key)
         jobs.add_all("object", {*self.objects.keys(), *self._observed.owned} - self._config_maps.keys())
         jobs.add_all("status", self.statuses.keys())
+        self.invalidations.resync(jobs)
+        jobs.add("notice", *self.parameters.unreferenced)  # they have waited for their class already
         return jobs
 
     def _apply_input(self, jobs: Jobs, key: Key, obj: api.Object | None, delta: ir.Delta) -> None:
+        if key.kind == api.Gateway.kind:
+            self.invalidations.wake(jobs, [key])
         if isinstance(obj, api.Gateway):
             self._inputs[key] = obj
             if key in self.gateways:
                 self._replace_gateway(jobs, key, obj, is_rebuilt_later=key in delta.gateways)
+        elif key.kind == api.VarnishCacheInvalidation.kind:
+            self.invalidations.update(jobs, key, obj)
         elif obj is None:
             self._inputs.pop(key, None)
             if key in self.objects:  # a Service of the user that blocked ours is deleted
@@ -134,12 +162,14 @@ class Reconciler:
         gateway = self.gateways.get(key)
         if gateway is None:
             shards = self._observed.shards_in_use(key) or 1
-            gateway = self.gateways[key] = DesiredGateway(self._inputs[key], self._installation, shards)
+            understood = self._observed.capabilities_in_use(key)
+            gateway = self.gateways[key] = DesiredGateway(self._inputs[key], self._installation, shards, understood)
             gateway.former = self._observed.former_kinds(key, gateway.uid)
             jobs.add("finalizer", self._observed.class_key)
-        sockets = gateway.sockets
+            self.invalidations.wake(jobs, [key])
+        sockets = gateway.own_sockets
         gateway.update(changes)
-        if not gateway.sockets <= sockets:  # no pod has reported about the new ones
+        if not gateway.own_sockets <= sockets:  # no pod has reported about the new ones
             self._tracker.invalidate(key)
         self._rebuild(jobs, key, gateway)
         jobs.add("routing", key)
@@ -150,6 +180,7 @@ class Reconciler:
         """Rebuild the Gateway's objects where their inputs changed."""
         was_invalid = gateway.objects is None
         gateway.has_former_secret = self._observed.needs_former_secret(key, gateway.uid)
+        gateway.token = self._observed.token_in_use(key, gateway.uid) or self._new_token(gateway.uid)
         changed = gateway.rebuild()
         self.objects.update(key, changed)
         if was_invalid and gateway.objects is not None:
@@ -160,6 +191,10 @@ class Reconciler:
             if manifest is None:
                 jobs.merge(self.set_fault(key, one, None))
         self._index_config_maps(key, gateway)
+
+    def _new_token(self, uid: str) -> str:
+        """Return the token of a Gateway that has none. Once it is stored, later leaders keep it."""
+        return hmac.new(self._token_key, uid.encode(), sha256).hexdigest()
 
     def _index_config_maps(self, key: Key, gateway: DesiredGateway) -> None:
         config_maps = gateway.routing.config_maps
@@ -176,9 +211,10 @@ class Reconciler:
         if gateway is None:
             return
         self._tracker.forget(key)
+        self.negotiation.forget(key)
         self.statuses.forget_writes(key)
         self.faults.pop(key, None)
-        self._postponed.discard(key)
+        self.postponed.pop(key, None)
         self.objects.drop(key)
         for config_map in gateway.indexed_config_maps:
             self._config_maps.pop(config_map, None)
@@ -202,10 +238,19 @@ class Reconciler:
         if gateway_key is None:
             jobs.add("object", key)
             return
+        self._compare_capabilities(jobs, gateway_key)
         gateway, stored = self.gateways[gateway_key], self._observed.owned.get(key)
         if not (isinstance(stored, OwnedConfigMap) and gateway.matches(key, stored)):
             gateway.routing.mark_dirty(key)
             jobs.add("routing", gateway_key)
+
+    def _compare_capabilities(self, jobs: Jobs, key: Key) -> None:
+        """Decide again about a Deployment whose ports wait for its pods, or go without them."""
+        gateway = self.gateways.get(key)
+        pods_open_ports = LATER_PORTS.name in self._observed.capabilities_in_use(key)
+        if gateway is not None and gateway.pods_open_ports != pods_open_ports:
+            gateway.pods_open_ports = pods_open_ports
+            jobs.add("object", gateway.deployment)
 
     def _withdraw_leftovers(self) -> None:
         for key in self._observed.inputs:
@@ -242,14 +287,19 @@ class Reconciler:
         gateway = self.gateways.get(gateway_key)
         if gateway is None:
             return gateway_key in self._observed.inputs or not owned.owner
-        is_kept = key.kind == "Service" and gateway.shape is not None and key.name == gateway.shape.workload(key.kind)
-        return gateway.objects is not None and not is_kept and not self._is_indexed(key, gateway_key)
+        is_kept = key == gateway.service or self._is_indexed(key, gateway_key)
+        return gateway.objects is not None and not is_kept
 
     def _is_indexed(self, key: Key, gateway: Key) -> bool:
         """Whether the stored index names a shard, so that pods still read it."""
         number = key.name.removeprefix(f"{names.config_map(gateway.name)}-")
         is_shard = key.kind == "ConfigMap" and number.isdigit()
         return is_shard and int(number) < (self._observed.shards_in_use(gateway) or 0)
+
+    def _sockets_of(self, gateway: Key, listener_set: Key) -> Mapping[str, str]:
+        """Return the sockets of a ListenerSet by listener."""
+        found = self.gateways.get(gateway)
+        return found.sets.get(listener_set, {}) if found is not None else {}
 
     def gateway_of(self, job: Job) -> Key | None:
         """Return the Gateway whose traffic depends on a job."""
@@ -270,27 +320,37 @@ class Reconciler:
         for key in result.withdrawn:
             self.statuses.on_withdrawn(key)
         if job.key.kind == "Deployment" and (gateway := self.gateway_of(job)) is not None:
-            self._set_postponed(jobs, gateway, is_postponed=result.is_postponed)
+            self._set_postponed(jobs, gateway, result.postponed)
+        if job.action == "routing":
+            self._compare_capabilities(jobs, job.key)
         if result.probe is not None:
             self._apply_probe(jobs, job.key, result.probe)
+        if result.round is not None:
+            self.invalidations.on_report(jobs, job.key, result.round)
         return jobs
 
-    def _set_postponed(self, jobs: Jobs, gateway: Key, *, is_postponed: bool) -> None:
-        if is_postponed != (gateway in self._postponed):
-            self._postponed ^= {gateway}
-            self._probe_soon(jobs, gateway)
+    def _set_postponed(self, jobs: Jobs, gateway: Key, postponed: Postponed | None) -> None:
+        if postponed == self.postponed.get(gateway):
+            return
+        if postponed is None:
+            del self.postponed[gateway]
+        else:
+            self.postponed[gateway] = postponed
+        self._probe_soon(jobs, gateway)
 
     def _apply_probe(self, jobs: Jobs, key: Key, probe: ProbeReports) -> None:
         gateway = self.gateways.get(key)
         if gateway is not probe.gateway:
             return
-        service, observed = self._observed.service_of(key), self._observed.inputs.get(key)
+        self._negotiate(jobs, key, probe)
+        service, observed = self._observed.owned.get(gateway.service), self._observed.inputs.get(key)
         situation = Situation(
             gateway.expected,
             probe.reports,
             service.document if service is not None else None,
             self._issues(key),
             was_programmed=observed is not None and is_programmed(observed.status, gateway.gateway.metadata.generation),
+            has_unreported=any(isinstance(report, str) for report in probe.starting.values()),
         )
         outcome = self._tracker.on_reports(key, situation, probe.at)
         if outcome.has_changed:
@@ -298,14 +358,26 @@ class Reconciler:
         if outcome.next_probe is not None:
             jobs.add("probe", key, delay=outcome.next_probe)
 
+    def _negotiate(self, jobs: Jobs, key: Key, probe: ProbeReports) -> None:
+        """Express the Gateway's routing by what its pods report to understand."""
+        gateway, reports = probe.gateway, {**probe.reports, **probe.starting}
+        understood = self.negotiation.on_reports(key, reports, gateway.routing.withholding.understood)
+        if gateway.express(understood):
+            self._rebuild(jobs, key, gateway)  # routes may take more room than before
+            jobs.add("routing", key)
+
     def _issues(self, gateway: Key) -> Issues:
         """Return why objects can't be applied. Those in other namespaces concern only the routes to there."""
         faults = self.faults.get(gateway, {})
         own = dict.fromkeys(why for key, why in faults.items() if key.namespace == gateway.namespace)
         others = [f"{key}: {why}" for key, why in sorted(faults.items()) if key.namespace != gateway.namespace]
         more = [f"and {len(others) - 1} more objects in other namespaces"] if len(others) > 1 else []
-        postponed = [POSTPONED] if gateway in self._postponed else []
-        return Issues(tuple(own), (*others[:1], *more, *postponed))
+        postponed = self.postponed.get(gateway)
+        waiting = (postponed.message,) if postponed is not None else ()
+        routing = self.gateways[gateway].routing
+        unstored = (routing.remark,) if routing.remark else ()
+        withheld = self.negotiation.message(gateway, routing.withholding.withheld)
+        return Issues(tuple(own), (*others[:1], *more, *waiting, *unstored), withheld)
 
     def set_fault(self, gateway: Key, key: Key, message: str | None) -> Jobs:
         """Note why an object of a Gateway can't be applied, None if it can; return no jobs if that was known."""

@@ -1,6 +1,6 @@
 """Desired routing of one Gateway: shards, their index, and the ConfigMaps that hold them.
 
-In:   changed listeners, request rules and routes; how a write went.
+In:   changed listeners, request rules and routes; what pods understand; how a write went.
 Out:  the shards, and which ConfigMaps may differ from them ("dirty") or hold no shard any more
       ("surplus").
 Pure. A changed route costs its own shard.
@@ -13,9 +13,12 @@ import msgspec
 
 from varnish_gateway.api import Key
 from varnish_gateway.emit import names
-from varnish_gateway.emit.routing import Shards, content_hash, request_rules, shard_of
-from varnish_gateway.ir import GatewayDelta, wire
+from varnish_gateway.emit.routing import STORABLE_BYTES, Shards, content_hash, request_rules, shard_of
+from varnish_gateway.ir import GatewayDelta, GatewayState, wire
+from varnish_gateway.ir.capabilities import ALL
 from varnish_gateway.operator.plan.patches import RoutePatches
+from varnish_gateway.operator.plan.withholding import Routes, Withholding
+from varnish_gateway.translate.conditions import listed
 
 
 class EncodedShard(NamedTuple):
@@ -29,9 +32,10 @@ class DesiredRouting:
     ``in_use`` is the number of shards that the cluster holds, so that a restart moves no route.
     """
 
-    def __init__(self, gateway: Key, in_use: int) -> None:
+    def __init__(self, gateway: Key, in_use: int, understood: frozenset[str] = ALL) -> None:
         self._gateway = gateway
-        self._shards = Shards(in_use)
+        self.withholding = Withholding(understood)
+        self._shards = Shards(in_use, most_bytes=STORABLE_BYTES)
         self._patches = RoutePatches()
         self.shards = {number: _shard(text) for number, text in self._shards.all().items()}
         self.dirty: set[int] = set()
@@ -43,12 +47,38 @@ class DesiredRouting:
     def __len__(self) -> int:
         return len(self._shards)
 
+    @property
+    def remark(self) -> str:
+        """What can't be stored, for people; "" where that is nothing."""
+        left_out = self._shards.left_out
+        if not left_out:
+            return ""
+        return (
+            f"{listed(left_out, ', ')}: not served, because these routes and others whose names lead to the same "
+            f"ConfigMap take more than {STORABLE_BYTES:,} bytes; rename or split them"
+        )
+
     def update(self, delta: GatewayDelta) -> None:
         """Apply changed listeners, request rules and routes."""
-        requests = request_rules(delta.parameters)
-        self._replace(self._shards.update(listeners=delta.listeners, requests=requests, routes=delta.routes))
+        self._update(delta.listeners, request_rules(delta.parameters), delta.routes)
+
+    def express(self, understood: frozenset[str], state: GatewayState) -> bool:
+        """Express routing by what pods understand; return whether that is something else than before."""
+        if understood == self.withholding.understood:
+            return False
+        affected = self.withholding.change(understood, state.routes)
+        self._update(state.listeners, request_rules(state.parameters), {key: state.routes[key] for key in affected})
+        self.dirty.add(0)  # its ConfigMap names the capabilities
+        return True
+
+    def _update(
+        self, listeners: tuple[wire.Listener, ...] | None, requests: wire.RequestRules | None, routes: Routes
+    ) -> None:
+        routes, requests = self.withholding.routes(routes), self.withholding.requests(requests)
+        listeners = self.withholding.listeners(listeners)
+        self._replace(self._shards.update(listeners=listeners, requests=requests, routes=routes))
         if len(self) > 1:
-            for (_, namespace, name), route in delta.routes.items():
+            for (_, namespace, name), route in routes.items():
                 self._patches.add(shard_of(namespace, name, len(self)), f"{namespace}/{name}", route)
 
     def resize(self, in_use: int | None) -> bool:

@@ -18,15 +18,8 @@ class Step(NamedTuple):
 
     def merge(self, later: "Step") -> "Step | None":
         """Return both as one step; None where a Gateway is deleted by this one and recreated by the later one."""
-        before, after = self.delta.gateways, later.delta.gateways
-        gateways = {**before}
-        for key, changes in after.items():
-            known = before.get(key)
-            if changes is not None and key in before and known is None:
-                return None
-            gateways[key] = changes if changes is None or known is None else known.merge(changes)
-        statuses = {**self.delta.statuses, **later.delta.statuses}
-        return Step(_merged(self.batch, later.batch), ir.Delta(gateways=gateways, statuses=statuses))
+        delta = self.delta.merge(later.delta)
+        return None if delta is None else Step(_merged(self.batch, later.batch), delta)
 
 
 def _merged(before: Batch, after: Batch) -> Batch:

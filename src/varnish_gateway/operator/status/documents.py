@@ -6,25 +6,55 @@ Pure; the time is an argument. A condition keeps its lastTransitionTime while it
 the same.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from varnish_gateway import api, ir
+from varnish_gateway.ir.status import NEGATIVE, WITHHELD
+from varnish_gateway.translate.conditions import KEYS_COPIED, UNSERVED_BACKENDS, WEIGHTED_BACKENDS, affected_type
 
 Document = dict[str, Any]
 IsOurs = Callable[[Document], bool]
-Applied = ir.GatewayStatus | ir.GatewayClassStatus | ir.ListenerSetStatus
+Applied = ir.GatewayStatus | ir.GatewayClassStatus | ir.ListenerSetStatus | ir.InvalidationStatus
 
-TRANSIENT = ("Pending", "AddressNotAssigned", "ParentNotProgrammed")
-"""Reasons that resolve with time, or that another object reports: no Event is published for them."""
-NEGATIVE = ("Conflicted", "InsecureFrontendValidationMode", "PartiallyInvalid", "UnsupportedFields")
-"""Conditions that report a fault when true. OverlappingTLSConfig isn't one: it is a hint, and everything is served."""
-ONLY_TRUE = frozenset({"InsecureFrontendValidationMode", "OverlappingTLSConfig", "UnsupportedFields"})
+TRANSIENT = ("Pending", "AddressNotAssigned", "ParentNotProgrammed", "NotAccepted")
+"""Reasons that resolve with time, or that another object or condition reports: no Event is published for them."""
+AFFECTED = affected_type(api.VarnishCachePolicy.kind)
+ONLY_TRUE = frozenset(
+    {
+        "InsecureFrontendValidationMode",
+        "OverlappingTLSConfig",
+        "UnsupportedFields",
+        WITHHELD,
+        KEYS_COPIED,
+        UNSERVED_BACKENDS,
+        AFFECTED,
+    }
+)
 """Conditions that we remove instead of setting them to False."""
-PARENT_CONDITIONS = ("Accepted", "ResolvedRefs", "PartiallyInvalid")
+MOST_CONDITIONS = 8
+"""The API server rejects a whole status with more conditions of one part, those of others included."""
+NOTICES = (
+    AFFECTED,
+    "OverlappingTLSConfig",
+    "UnsupportedFields",
+    WEIGHTED_BACKENDS,
+    UNSERVED_BACKENDS,
+    WITHHELD,
+    KEYS_COPIED,
+    "InsecureFrontendValidationMode",
+    "PartiallyInvalid",
+)
+"""Conditions to leave out where those of other controllers leave no room for them, the least important first."""
+PARENT_CONDITIONS = ("Accepted", "ResolvedRefs", "PartiallyInvalid", AFFECTED, WEIGHTED_BACKENDS)
 """Conditions that we own in the entry of a route's parent or a policy's ancestor; other controllers own the rest."""
+
+ENDED = ("Complete", "Failed")
+"""Phases of an invalidation that has ended."""
+KEPT_TIMES = ("startedAt", "completedAt")
+"""Times of an invalidation that stay as they were first written."""
 
 
 class SharedList(NamedTuple):
@@ -38,20 +68,30 @@ class SharedList(NamedTuple):
 SHARED: Mapping[str, SharedList] = {
     api.HTTPRoute.kind: SharedList("parents", "parentRef", 32),
     api.BackendTLSPolicy.kind: SharedList("ancestors", "ancestorRef", 16),
+    api.VarnishCachePolicy.kind: SharedList("ancestors", "ancestorRef", 16),
 }
 """Kinds whose status is such a list."""
-PARTS = ("listeners", *(shared.name for shared in SHARED.values()))
+PARTS = ("listeners", *dict.fromkeys(shared.name for shared in SHARED.values()))
 """The parts of a status that have conditions of their own."""
 
 
 def applied_status(desired: Applied, stored_status: bytes, now: str) -> Document | None:
-    """Return the status of a Gateway, a ListenerSet or a GatewayClass, for server-side apply."""
+    """Return the status of an object with one writer, such as a Gateway, for server-side apply."""
     stored = _mapping(stored_status)
     document = _plain(desired)
+    if isinstance(desired, ir.InvalidationStatus) and _is_about(stored, desired):
+        if stored.get("phase") in ENDED and desired.phase not in ENDED:
+            return None  # a phase that has ended stays so, whichever operator comes later
+        document |= {name: stored[name] for name in KEPT_TIMES if name in stored and name in document}
     timed = {**document, "conditions": _timed(document["conditions"], stored.get("conditions"), now)}
     if "listeners" in document:
         timed["listeners"] = [_timed_listener(one, stored.get("listeners"), now) for one in document["listeners"]]
     return None if _matches(stored, timed) and not _has_stale_count(stored, timed) else timed
+
+
+def _is_about(stored: Document, desired: ir.InvalidationStatus) -> bool:
+    """Whether a stored status is about the same version of the spec."""
+    return bool(stored.get("observedGeneration") == desired.observed_generation)
 
 
 def shared_status(
@@ -116,9 +156,25 @@ def _is_fault(condition: Mapping[str, Any]) -> bool:
     return bool(condition["status"] == bad)
 
 
-def _timed(conditions: Iterable[Document], stored: Sequence[Document] | None, now: str) -> list[Document]:
+def _timed(
+    conditions: Sequence[Document],
+    stored: Sequence[Document] | None,
+    now: str,
+    removable: Collection[str] = ONLY_TRUE,
+) -> list[Document]:
+    """Return the conditions to write. ``removable`` are those of ours that may be stored and not desired."""
     known = {condition.get("type"): condition for condition in stored or ()}
-    return [_timed_condition(condition, known.get(condition["type"]), now) for condition in conditions]
+    others = known.keys() - set(removable) - {condition["type"] for condition in conditions}
+    fitting = _fitting(conditions, MOST_CONDITIONS - len(others))
+    return [_timed_condition(condition, known.get(condition["type"]), now) for condition in fitting]
+
+
+def _fitting(conditions: Sequence[Document], room: int) -> list[Document]:
+    """Return as many conditions as there is room for; only notices are left out."""
+    notices = [one["type"] for one in conditions if one["type"] in NOTICES]
+    surplus = max(0, len(conditions) - room)
+    left_out = sorted(notices, key=NOTICES.index)[:surplus]
+    return [one for one in conditions if one["type"] not in left_out]
 
 
 def _timed_condition(condition: Document, known: Document | None, now: str) -> Document:
@@ -136,7 +192,7 @@ def _timed_entry(ref: str, entry: Document, ours: Sequence[Document], now: str) 
     known = next((one for one in ours if one.get(ref) == entry[ref]), {})
     stored = known.get("conditions") or []
     others = [condition for condition in stored if condition.get("type") not in PARENT_CONDITIONS]
-    return {**entry, "conditions": [*_timed(entry["conditions"], stored, now), *others]}
+    return {**entry, "conditions": [*_timed(entry["conditions"], stored, now, PARENT_CONDITIONS), *others]}
 
 
 def _matches(stored: Document, desired: Document) -> bool:

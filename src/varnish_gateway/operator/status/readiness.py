@@ -5,16 +5,25 @@ Out:  Readiness, with the reason and message of the condition.
 Pure.
 """
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from varnish_gateway.emit.tls import NO_TLS
 from varnish_gateway.ir import StatusAddress
+from varnish_gateway.translate.conditions import listed
 
 TOLERATED = 10
 """One in so many ready pods may be behind or silent, whatever the reason: a reload, a lost node, a full disk."""
+
+
+class UnservedReport(Struct, frozen=True):
+    """Backends that can't have endpoints, in a chaperone's answer: their number, and the first of them."""
+
+    count: int = 0
+    first: tuple[str, ...] = ()
 
 
 class PodReport(Struct, frozen=True, rename="camel"):
@@ -27,6 +36,11 @@ class PodReport(Struct, frozen=True, rename="camel"):
     up_to_date: bool = False
     problems: tuple[str, ...] = ()
     troubles: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    version: str = ""
+    unserved: UnservedReport = UnservedReport()
+    closed: dict[str, str] = {}
+    deferred: dict[str, str] = {}
 
 
 Reports = Mapping[str, PodReport | str]
@@ -34,32 +48,53 @@ Reports = Mapping[str, PodReport | str]
 
 
 class Expected(Struct, frozen=True):
-    """What every ready pod has to report before the Gateway counts as programmed."""
+    """What every ready pod has to report before the Gateway counts as programmed.
+
+    ``sockets`` are those of its own listeners. ``has_listeners``: it has some, perhaps of ListenerSets alone.
+    ``set_sockets`` are those of ListenerSets alone: no Gateway waits for them.
+    """
 
     generation: str
     sockets: frozenset[str]
+    has_listeners: bool = True
     vcl: str | None = None  # hash of main.vcl, where that is known
     tls: str = NO_TLS
     addresses: tuple[str, ...] = ()  # of spec.addresses
+    set_sockets: frozenset[str] = frozenset()
 
 
 class Issues(Struct, frozen=True):
-    """Of a Gateway: ``faults`` are objects that could not be applied. ``remarks`` don't affect whether it serves."""
+    """Of a Gateway: ``faults`` are objects that could not be applied. ``remarks`` don't affect whether it serves.
+
+    ``withheld`` says what pods don't understand, and so don't get.
+    """
 
     faults: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    withheld: str = ""
 
 
 NO_ISSUES = Issues()
 
 
 class Readiness(Struct, frozen=True):
-    """``is_serving``: the ready pods serve what is expected, but for a tolerated few, at the expected addresses."""
+    """``is_serving``: the ready pods serve what is expected, but for a tolerated few, at the expected addresses.
+
+    ``open_sockets`` are those that the ready pods have open, but for a tolerated few. ``cause`` is the message
+    without remarks. ``unserved`` names backends that can't have endpoints. ``closed_sockets`` are those that a pod
+    can't open now, with the reason; on ``deferred_sockets`` it still serves former certificates or authorities.
+    """
 
     is_serving: bool
     reason: str
     message: str = ""
     addresses: tuple[StatusAddress, ...] = ()
+    withheld: str = ""
+    open_sockets: frozenset[str] = frozenset()
+    cause: str = ""
+    unserved: str = ""
+    closed_sockets: Mapping[str, str] = {}
+    deferred_sockets: Mapping[str, str] = {}
 
 
 def assess(
@@ -70,13 +105,48 @@ def assess(
 ) -> Readiness:
     """Return the readiness of a Gateway."""
     addresses = service_addresses(service)
-    reason, message = (
+    reason, cause = (
         ("Invalid", "; ".join(issues.faults))
         if issues.faults
         else _addressing(expected, {address.value for address in addresses}) or _serving(expected, reports)
     )
-    message = "; ".join(part for part in (message, *issues.remarks) if part)
-    return Readiness(not reason, reason or "Programmed", message, addresses)
+    deferred = first_reasons(reports, "deferred")
+    waiting = [f"{socket}: {why}" for socket, why in deferred.items() if socket in expected.sockets]
+    message = "; ".join(part for part in (cause, *issues.remarks, *waiting) if part)
+    return Readiness(
+        not reason,
+        reason or "Programmed",
+        message,
+        addresses,
+        issues.withheld,
+        open_sockets(reports),
+        cause,
+        closed_sockets=first_reasons(reports, "closed"),
+        deferred_sockets=deferred,
+    )
+
+
+def open_sockets(reports: Reports) -> frozenset[str]:
+    """Return the sockets that enough of the ready pods have open."""
+    enough = len(reports) - len(reports) // TOLERATED
+    pods = Counter(
+        socket for report in reports.values() if isinstance(report, PodReport) for socket in _open_in(report)
+    )
+    return frozenset(socket for socket, count in pods.items() if count >= enough)
+
+
+def first_reasons(reports: Reports, field: Literal["closed", "deferred"]) -> dict[str, str]:
+    """Return the sockets that pods name in a field, with the first pod by name and its reason."""
+    found: dict[str, str] = {}
+    for pod, report in sorted(reports.items()):
+        if isinstance(report, PodReport):
+            reasons: dict[str, str] = getattr(report, field)
+            found = {socket: f"{pod}: {reason}" for socket, reason in reasons.items()} | found
+    return dict(sorted(found.items()))
+
+
+def _open_in(report: PodReport) -> set[str]:
+    return {socket.partition("=")[0] for socket in report.sockets}
 
 
 def troubles_of(reports: Reports) -> tuple[str, ...]:
@@ -92,6 +162,15 @@ def troubles_of(reports: Reports) -> tuple[str, ...]:
     )
 
 
+def unserved_of(reports: Reports) -> str:
+    """Return the backends that can't have endpoints, as the first pod by name reports them; "" without any."""
+    found = (report.unserved for _, report in sorted(reports.items()) if isinstance(report, PodReport))
+    unserved = next((one for one in found if one.count), None)
+    if unserved is None:
+        return ""
+    return listed(unserved.first, more=unserved.count - len(unserved.first))
+
+
 def _addressing(expected: Expected, given: set[str]) -> tuple[str, str] | None:
     """Return what is wrong with the addresses, as a reason and a message."""
     missing = [address for address in expected.addresses if address not in given]
@@ -103,7 +182,7 @@ def _addressing(expected: Expected, given: set[str]) -> tuple[str, str] | None:
 
 def _serving(expected: Expected, reports: Reports) -> tuple[str, str]:
     """Return what the pods lack, as a reason and a message; no reason if enough of them serve what is expected."""
-    if not expected.sockets:
+    if not expected.has_listeners:
         return "Pending", "there is no listener to serve"
     if not reports:
         return "Pending", "no pod is ready yet"
@@ -138,7 +217,7 @@ def _behind(expected: Expected, report: PodReport | str) -> str:
         return report
     if report.problems:
         return "; ".join(report.problems)
-    lacking = expected.sockets - {socket.partition("=")[0] for socket in report.sockets}
+    lacking = expected.sockets - _open_in(report)
     if lacking:
         return f"{', '.join(sorted(lacking))} is not open there yet"
     lacks = {

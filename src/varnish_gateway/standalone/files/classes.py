@@ -1,6 +1,6 @@
 """Gateways that name a class which no file defines: most likely one of the two names is misspelt.
 
-In:   the objects in force, and the class that is assumed if the files hold none.
+In:   the Gateways and GatewayClasses in force.
 Out:  what is wrong, for each such Gateway. A class of another controller is known: its Gateways are not ours.
 Pure.
 """

@@ -48,6 +48,7 @@ class Objects:
         self._ignored: set[str] = set()
         self._complaints: dict[str, list[Complaint]] = {}  # about the text of each file
         self._duplicates: dict[Key, list[Complaint]] = {}
+        self._gateways_and_classes: dict[Key, Object] = {}  # of those in force
         self._unclassed: dict[Key, Complaint] = {}
         self._review = Review()
 
@@ -118,8 +119,11 @@ class Objects:
         changes.objects[key] = now
         if now is None:
             del self._in_force[key]
+            self._gateways_and_classes.pop(key, None)
         else:
             self._in_force[key] = now
+            if key.kind in classes.KINDS:
+                self._gateways_and_classes[key] = now
         if key.namespace:
             self._namespaces[key.namespace] += (now is not None) - (before is not None)
             namespaces[key.namespace] = None
@@ -177,7 +181,7 @@ class Objects:
         before = self._unclassed
         self._unclassed = {
             key: self._complaint(self._owner(key), key, message, classes.FIELD)
-            for key, message in classes.unknown_classes(self._in_force).items()
+            for key, message in classes.unknown_classes(self._gateways_and_classes).items()
         }
         return [complaint for key, complaint in self._unclassed.items() if before.get(key) != complaint]
 

@@ -3,7 +3,7 @@
 In:   changed objects.
 Out:  findings for each object that has no effect, or not all that its text promises: a Service of a route
       without endpoints or with a port that its EndpointSlices don't have, GatewayClassParameters that no
-      class references, and their fields that describe pods.
+      class references, and their fields that describe pods; a VarnishCacheInvalidation.
 Pure and incremental: a change looks at the Services that it touches.
 """
 
@@ -21,17 +21,28 @@ from varnish_gateway.api import (
     Key,
     Object,
     Service,
+    VarnishCacheInvalidation,
     key_of,
 )
 from varnish_gateway.api.discovery import SERVICE_LABEL
 from varnish_gateway.standalone.schema import did_you_mean
+from varnish_gateway.translate.gateway.parameter_use import UNREFERENCED, ParameterUse
 
-POD_FIELDS = (
-    *("image", "replicas", "autoscaling", "logging", "extra_volumes", "extra_volume_mounts", "extra_init_containers"),
-    *("resources", "pod_disruption_budget", "topology_spread_constraints", "service", "affinity", "tolerations"),
-    *("node_selector", "pod_annotations", "priority_class_name"),
+HONOURED = frozenset(
+    {
+        "user_vcl_config_map_ref",
+        "varnishd_extra_args",
+        "forwarding",
+        "paths",
+        "listener_sets",
+        "shares",
+        "storage",
+        "http2",
+    }
 )
-"""Fields of GatewayClassParameters that one machine has no use for."""
+"""Fields of GatewayClassParameters that ``vgw run`` honours; it has no use for any other."""
+
+NOT_CARRIED_OUT = "is not carried out: vgw run invalidates for clients with a token, such as vgw purge; delete it here"
 
 T = TypeVar("T")
 Used = frozenset[tuple[Key, int]]
@@ -48,8 +59,9 @@ class Review:
         self._service_of: dict[Key, Key] = {}  # by slice
         self._used_by: dict[Key, Used] = {}  # by route
         self._used: dict[Key, Counter[int]] = {}  # ports by Service
-        self._classes: dict[Key, GatewayClass] = {}
+        self._parameter_use = ParameterUse()
         self._parameters: dict[Key, GatewayClassParameters] = {}
+        self._invalidations: dict[Key, VarnishCacheInvalidation] = {}
 
     def update(self, objects: Mapping[Key, Object | None]) -> Iterator[tuple[Key, str]]:
         """Apply changes; yield findings that are new."""
@@ -71,13 +83,16 @@ class Review:
             return self._apply_slice(key, obj if isinstance(obj, EndpointSlice) else None)
         if key.kind == HTTPRoute.kind:
             return self._apply_route(key, obj if isinstance(obj, HTTPRoute) else None)
+        self._parameter_use.update(key, obj)
         if key.kind == GatewayClass.kind:
-            _store(self._classes, key, obj if isinstance(obj, GatewayClass) else None)
             return list(self._parameters)
         if key.kind == GatewayClassParameters.kind:
             _store(self._parameters, key, obj if isinstance(obj, GatewayClassParameters) else None)
-            return [key]
-        return []
+        elif key.kind == VarnishCacheInvalidation.kind:
+            _store(self._invalidations, key, obj if isinstance(obj, VarnishCacheInvalidation) else None)
+        else:
+            return []
+        return [key]
 
     def _apply_slice(self, key: Key, piece: EndpointSlice | None) -> list[Key]:
         touched = []
@@ -106,6 +121,8 @@ class Review:
             yield from self._of_service(key, service)
         elif (parameters := self._parameters.get(key)) is not None:
             yield from self._of_parameters(parameters)
+        elif key in self._invalidations:
+            yield NOT_CARRIED_OUT
 
     def _of_service(self, key: Key, service: Service) -> Iterator[str]:
         used = +self._used.get(key, Counter())
@@ -123,12 +140,10 @@ class Review:
                 yield f"port {port.port} {which}, and no port of its EndpointSlices is called so{hint}"
 
     def _of_parameters(self, parameters: GatewayClassParameters) -> Iterator[str]:
-        refs = [found.spec.parameters_ref for found in self._classes.values()]
-        name = parameters.metadata.name
-        if not any(ref is not None and (ref.kind, ref.name) == (parameters.kind, name) for ref in refs):
-            yield "has no effect: no GatewayClass references it in spec.parametersRef"
+        if key_of(parameters) in self._parameter_use.unreferenced:
+            yield UNREFERENCED
             return
-        if fields := _fields_of_pods(parameters):
+        if fields := _without_effect(parameters):
             yield f"{', '.join(fields)}: no effect on one machine; vgw run has no pods"
 
 
@@ -148,10 +163,10 @@ def _used(route: HTTPRoute) -> Used:
     )
 
 
-def _fields_of_pods(parameters: GatewayClassParameters) -> list[str]:
+def _without_effect(parameters: GatewayClassParameters) -> list[str]:
     spec, defaults = parameters.spec, type(parameters.spec)()
     return [
         f"spec.{field.encode_name}"
         for field in msgspec.structs.fields(spec)
-        if field.name in POD_FIELDS and getattr(spec, field.name) != getattr(defaults, field.name)
+        if field.name not in HONOURED and getattr(spec, field.name) != getattr(defaults, field.name)
     ]

@@ -15,7 +15,7 @@ new file appears meanwhile, both are reported at once, because it may be a renam
 follow one another closely are reported as one set; a single one waits ``QUIET_SECONDS``.
 """
 
-# ruff: noqa: PTH110, PTH112, PTH113, PTH116, PTH118  strings: with thousands of files Path objects cost more than the work on them
+# ruff: noqa: PTH110, PTH112, PTH113, PTH118  strings: with thousands of files Path objects cost more than the work on them
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ from typing import Self
 from asyncinotify import Event, Mask
 
 from varnish_gateway.runtime.inotify import DirectoryWatch
-from varnish_gateway.runtime.paths import Place, Way, nearest_directory, places
+from varnish_gateway.runtime.paths import Place, Signature, Way, nearest_directory, places, signature_of
 from varnish_gateway.standalone.files.tree import Tree, is_manifest, scan
 
 QUIET_SECONDS = 0.002
@@ -38,7 +38,6 @@ _REMOVED = Mask.DELETE | Mask.MOVED_FROM
 _LOST = Mask.Q_OVERFLOW | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
 _EVENTS = _WRITTEN | _REMOVED | Mask.CREATE | Mask.DELETE_SELF | Mask.MOVE_SELF
 
-Signature = tuple[int, int, int, int]
 _REPLACED: Signature = (0, 0, 0, 0)
 """Of a file that was removed: what has its path now is a different file."""
 
@@ -105,7 +104,7 @@ class Watcher:
         """Return the delayed files that have not changed since."""
         now = asyncio.get_running_loop().time()
         due = {path for path, end in self._unfinished.items() if end <= now}
-        growing = {path for path in due if _signature(path) != self._signatures.get(path)}
+        growing = {path for path in due if signature_of(path) != self._signatures.get(path)}
         for path in growing:
             self._update_signature(path)
             self._unfinished[path] = now + ABSENCE_SECONDS
@@ -168,7 +167,7 @@ class Watcher:
             if path in self._signatures:
                 self._signatures[path] = _REPLACED
             return bool(event.mask & _REMOVED) and not os.path.exists(path)
-        if path in self._unfinished or _signature(path) != self._signatures.get(path):
+        if path in self._unfinished or signature_of(path) != self._signatures.get(path):
             self._unfinished[path] = asyncio.get_running_loop().time() + ABSENCE_SECONDS
         return path not in self._unfinished
 
@@ -217,7 +216,7 @@ class Watcher:
         before = self._signatures
         # A file may have left the tree earlier and be reported only now.
         differing = self._scan() | (self._reported - self._tree.files.keys())
-        closed = {signature[:2] for path in finished if (signature := _signature(path)) is not None}
+        closed = {signature[:2] for path in finished if (signature := signature_of(path)) is not None}
         moved_in = tuple(path + os.sep for path in finished if os.path.isdir(path))
         unfinished = {
             path
@@ -264,21 +263,12 @@ class Watcher:
 
     def _update_signature(self, path: str) -> None:
         """Remember the current signature of a file, and whether it exists."""
-        if (signature := _signature(path)) is None:
+        if (signature := signature_of(path)) is None:
             self._signatures.pop(path, None)
             self._tree.files.pop(path, None)
             return
         self._signatures[path] = signature
         self._tree.files[path] = None
-
-
-def _signature(path: str) -> Signature | None:
-    """Return what differs between two contents of a file; device and inode come first."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _is_link(path: str) -> bool:

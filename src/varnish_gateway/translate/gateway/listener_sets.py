@@ -16,6 +16,7 @@ from varnish_gateway import api
 from varnish_gateway.translate.conditions import Problem, listed
 from varnish_gateway.translate.gateway import gateways, listener_conflicts, listeners, namespaces
 from varnish_gateway.translate.gateway.acceptance import none_served
+from varnish_gateway.translate.gateway.listener_quota import SURPLUS_SETS
 from varnish_gateway.translate.gateway.listener_set_index import parent
 from varnish_gateway.translate.grants import Referrer
 from varnish_gateway.translate.incremental.claims import Claim
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
     from varnish_gateway.translate.incremental.view import View
     from varnish_gateway.translate.listener import ValidatedListener
     from varnish_gateway.translate.options import Options
+
+
+SURPLUS = Problem(
+    "Invalid",
+    "the listeners of older ListenerSets use up the quota of the Gateway, or that of this namespace, which is a part "
+    "of it; use another Gateway, or fewer listeners",
+)
 
 
 class ValidatedListenerSet(Struct, frozen=True):
@@ -87,6 +95,8 @@ def resolve(key: Key, options: Options, view: View) -> ResolvedListenerSet | Non
     found = view.get(VALIDATED, key)
     if found is None:
         return None
+    if key in (view.get(SURPLUS_SETS, found.gateway) or ()):
+        return ResolvedListenerSet(key, tuple(listeners.reject(one, SURPLUS) for one in found.listeners), found)
     over_quota = (view.get(OVER_QUOTA, found.gateway) or {}).get(key, ()) if found.material.certificates else ()
     carried = (_over_quota(listener) if listener.id in over_quota else listener for listener in found.listeners)
     resolved = (listener_conflicts.in_gateway(listener, key, found.gateway, view) for listener in carried)

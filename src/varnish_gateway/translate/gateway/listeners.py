@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from varnish_gateway.api.gateway_networking import ListenerSpec, ListenerTls
+    from varnish_gateway.ir import Condition
 
 HTTP_ROUTE = RouteGroupKind(kind="HTTPRoute")
 SERVED = ("HTTP", "HTTPS")
@@ -69,9 +70,14 @@ def to_wire(listener: ValidatedListener) -> wire.Listener:
 
 
 def status_of(
-    listener: ValidatedListener, attached_routes: int, generation: int, *, overlaps: bool = False
+    listener: ValidatedListener,
+    attached_routes: int,
+    generation: int,
+    *,
+    overlaps: bool = False,
+    notices: Sequence[Condition] = (),
 ) -> ListenerStatus:
-    """Return the status of a listener, with Programmed left open where it is served."""
+    """Return the status of a listener, with Programmed left open where it is served, and with further conditions."""
     invalid = listener.conflict or (
         Problem("Invalid", listener.rejected.message) if listener.rejected else listener.unserved
     )
@@ -85,6 +91,7 @@ def status_of(
             positive("ResolvedRefs", listener.unresolved, generation),
             conflicted(listener.conflict, generation),
             *((overlapping(listener.port, listener.hostname, generation),) if overlaps else ()),
+            *notices,
         ),
     )
 

@@ -11,19 +11,24 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from varnish_gateway import api, ir
-from varnish_gateway.translate.conditions import Problem, positive, unprogrammed
+from varnish_gateway.translate.conditions import Problem, keys_copied, policy_affected, positive, unprogrammed
 from varnish_gateway.translate.gateway import gateways, listener_sets, listeners
 from varnish_gateway.translate.gateway.acceptance import acceptance, names, none_served
 from varnish_gateway.translate.gateway.effective_gateway import EFFECTIVE
 from varnish_gateway.translate.incremental.dependency import Table
 from varnish_gateway.translate.layers import Layer
+from varnish_gateway.translate.policy import attachment, cache_policy
+from varnish_gateway.translate.policy.attachment import AttachmentTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from varnish_gateway.api import Key
     from varnish_gateway.translate.gateway.gateways import ResolvedGateway
+    from varnish_gateway.translate.gateway.listener_sets import ResolvedListenerSet
     from varnish_gateway.translate.incremental.view import View
+    from varnish_gateway.translate.listener import ValidatedListener
     from varnish_gateway.translate.options import Options
 
 UNPROGRAMMED = {"ParentNotAccepted": "ParentNotProgrammed"}
@@ -35,19 +40,14 @@ def gateway_status(key: Key, _: Options, view: View) -> ir.GatewayStatus | None:
     gateway, effective = view.get(gateways.RESOLVED, key), view.get(EFFECTIVE, key)
     if gateway is None or effective is None:
         return None
-    generation, attached = gateway.validated.generation, view.tally(key)
+    generation = gateway.validated.generation
     return ir.GatewayStatus(
         addresses=(),
-        conditions=tuple(_conditions(gateway, effective.accepted_sets)),
-        listeners=tuple(
-            listeners.status_of(
-                listener,
-                attached.get(listener.name, 0),
-                generation,
-                overlaps=listener.id in effective.overlapping,
-            )
-            for listener in gateway.listeners
+        conditions=(
+            *_conditions(gateway, effective.accepted_sets),
+            *_affected(AttachmentTarget(key), generation, view),
         ),
+        listeners=_listener_statuses(key, gateway.listeners, generation, view, effective.overlapping),
         attached_listener_sets=effective.accepted_sets or UNSET,
     )
 
@@ -71,27 +71,64 @@ def _conditions(gateway: ResolvedGateway, accepted_sets: int) -> Iterator[ir.Con
         yield ir.Condition("InsecureFrontendValidationMode", "True", reason, message, generation)
 
 
+def _listener_statuses(
+    owner: Key,
+    validated: Sequence[ValidatedListener],
+    generation: int,
+    view: View,
+    overlapping: AbstractSet[str] = frozenset(),
+) -> tuple[ir.ListenerStatus, ...]:
+    attached = view.tally(owner)
+    return tuple(
+        listeners.status_of(
+            listener,
+            attached.get(listener.name, 0),
+            generation,
+            overlaps=listener.id in overlapping,
+            notices=_affected(AttachmentTarget(owner, listener.name), generation, view),
+        )
+        for listener in validated
+    )
+
+
+def _affected(target: AttachmentTarget, generation: int, view: View) -> tuple[ir.Condition, ...]:
+    """Return the condition of a Gateway, ListenerSet or listener that a cache policy targets."""
+    holder = attachment.holder(cache_policy.KIND, target, view)
+    return () if holder is None else (policy_affected(cache_policy.KIND, [(holder, "")], generation),)
+
+
 def _resolved_refs(gateway: ResolvedGateway) -> ir.Condition:
     unresolved = [listener for listener in gateway.listeners if listener.unresolved is not None]
     problem = Problem("ListenersNotResolved", f"see the conditions of: {names(unresolved)}") if unresolved else None
     return positive("ResolvedRefs", problem, gateway.validated.generation)
 
 
-def listener_set_status(key: Key, _: Options, view: View) -> ir.ListenerSetStatus | None:
+def listener_set_status(key: Key, options: Options, view: View) -> ir.ListenerSetStatus | None:
     """Return the status of a ListenerSet of a Gateway of ours."""
     listener_set = view.get(listener_sets.RESOLVED, key)
     if listener_set is None:
         return None
-    generation, attached = listener_set.validated.generation, view.tally(key)
+    generation = listener_set.validated.generation
     rejected = listener_set.rejected
     unusable = Problem(UNPROGRAMMED.get(rejected.reason, rejected.reason), rejected.message) if rejected else None
+    copied = () if options.one_machine or rejected else _copied_keys(listener_set)
     return ir.ListenerSetStatus(
-        conditions=(acceptance(rejected, listener_set.listeners, generation), unprogrammed(unusable, generation)),
-        listeners=tuple(
-            listeners.status_of(listener, attached.get(listener.name, 0), generation)
-            for listener in listener_set.listeners
+        conditions=(
+            acceptance(rejected, listener_set.listeners, generation),
+            unprogrammed(unusable, generation),
+            *((keys_copied(copied, listener_set.gateway, generation),) if copied else ()),
+            *_affected(AttachmentTarget(key), generation, view),
         ),
+        listeners=_listener_statuses(key, listener_set.listeners, generation, view),
     )
+
+
+def _copied_keys(listener_set: ResolvedListenerSet) -> set[Key]:
+    """Return the Secrets of other namespaces than the Gateway's whose keys its pods get."""
+    certificates = listener_set.validated.material.certificates
+    served = (listener.id for listener in listener_set.listeners if listener.is_served)
+    sources = (file.source for one in served for file in certificates.get(one, ()) if file.source is not None)
+    return {source for source in sources if source.namespace != listener_set.gateway.namespace}
 
 
 GATEWAY_STATUSES: Table[ir.GatewayStatus] = Table("status of a Gateway")

@@ -16,6 +16,7 @@ from varnish_gateway.api.varnish import ListenerSetParameters
 from varnish_gateway.ir.reserved import OWN_ARGUMENTS
 from varnish_gateway.translate.conditions import Problem
 from varnish_gateway.translate.gateway import pod_extras
+from varnish_gateway.translate.gateway.storage import invalid_storage
 
 if TYPE_CHECKING:
     from varnish_gateway.api.varnish import ConfigMapRef, ParametersSpec
@@ -42,7 +43,14 @@ def validate_parameters(
     """Return what the parameters configure."""
     spec = parameters.spec
     vcl = _user_vcl(spec.user_vcl_config_map_ref, view, vcl_limit) if spec.user_vcl_config_map_ref else None
-    checks = (_invalid_argument, _invalid_logging, _invalid_scaling, pod_extras.clash, _invalid_forwarding)
+    checks = (
+        _invalid_argument,
+        _invalid_logging,
+        _invalid_scaling,
+        pod_extras.clash,
+        invalid_storage,
+        _invalid_forwarding,
+    )
     problem = next((found for check in checks if (found := check(spec)) is not None), None)
     if problem is None and isinstance(vcl, ir.UserVclUnavailable):
         problem = vcl.reason

@@ -43,6 +43,10 @@ class Memo(Generic[T]):
                 differing[key] = (before, after)
         return differing
 
+    def reads(self, dependency: Dependency) -> bool:
+        """Whether any value depends on this."""
+        return dependency in self._dependents
+
     def _stale(self, changed: Iterable[Dependency]) -> Iterable[Key]:
         stale: dict[Key, None] = {}
         for dependency in changed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from varnish_gateway.translate.incremental.claims import Claims
+from varnish_gateway.translate.incremental.quotas import Quotas
 from varnish_gateway.translate.incremental.tallies import Tallies
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
 class ObjectStore:
     """``tables`` has the values of each layer by its name; ``validations`` the results of ``View.validated``."""
 
-    def __init__(self, *indices: OwnerIndex) -> None:
+    def __init__(self, *indices: OwnerIndex, quotas: Quotas | None = None) -> None:
         self.objects: dict[Key, Object] = {}
         self.indices: dict[str, OwnerIndex] = {index.kind: index for index in indices}
         self.tables: dict[str, Mapping[Key, Any]] = {}
         self.claims = Claims()
         self.tallies = Tallies()
+        self.quotas = quotas or Quotas(0, 0)
         self.validations: dict[Key, dict[Callable[..., Any], Any]] = {}
         self._referenced: dict[str, dict[Dependency, int]] = {}
 

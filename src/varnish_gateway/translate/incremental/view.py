@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from varnish_gateway.api.meta import Key, Object
-from varnish_gateway.translate.incremental import tallies
+from varnish_gateway.translate.incremental import quotas, tallies
 from varnish_gateway.translate.incremental.dependency import Derived
 
 if TYPE_CHECKING:
@@ -67,3 +67,8 @@ class View:
         """Return how many values count each label of an owner."""
         self.dependencies.add(tallies.dependency(owner))
         return self._store.tallies.of(owner)
+
+    def quota_exceeded(self, pool: Key, claimant: Key) -> int | None:
+        """Return the limit of its account in a pool that a claimant exceeds, None where it doesn't."""
+        self.dependencies.add(quotas.dependency(pool, claimant))
+        return self._store.quotas.quota_exceeded(pool, claimant)

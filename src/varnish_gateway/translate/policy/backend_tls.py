@@ -15,19 +15,20 @@ from msgspec import Struct
 
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
-from varnish_gateway.api.gateway_networking import GROUP
-from varnish_gateway.translate.conditions import Problem, positive
-from varnish_gateway.translate.incremental.claims import Claim
-from varnish_gateway.translate.incremental.dependency import Derived, Table
+from varnish_gateway.translate.conditions import Problem
+from varnish_gateway.translate.incremental.dependency import Table
 from varnish_gateway.translate.layers import Layer
-from varnish_gateway.translate.precedence import precedence
+from varnish_gateway.translate.policy import attachment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from varnish_gateway.translate.incremental.claims import Claim
+    from varnish_gateway.translate.incremental.dependency import Derived
     from varnish_gateway.translate.incremental.view import View
     from varnish_gateway.translate.options import Options
 
+KIND = api.BackendTLSPolicy.kind
 UNSUPPORTED = Problem(
     "Invalid",
     "TLS to backends is not supported yet: requests for the policy's targets are answered with 500 and never sent as "
@@ -57,9 +58,9 @@ def target_of(namespace: str, service: str, port_name: str = "") -> Key:
 def required(namespace: str, service: str, port: int | None, port_name: str, view: View) -> TlsRequired | None:
     """Return a problem where a policy requires TLS to a port. A policy of the port counts before one of the Service."""
     for target in dict.fromkeys((target_of(namespace, service, port_name), target_of(namespace, service))):
-        if (claim := view.winner(_place(target))) is not None:
+        if (holder := attachment.holder(KIND, target, view)) is not None:
             message = (
-                f"BackendTLSPolicy {claim.holder.namespace}/{claim.holder.name} requires TLS to port {port} of Service "
+                f"{holder} requires TLS to port {port} of Service "
                 f"{namespace}/{service}, which is not supported yet; its requests are answered with 500"
             )
             return TlsRequired("UnsupportedProtocol", message, target)
@@ -78,8 +79,7 @@ def validate(key: Key, _: Options, view: View) -> ValidatedPolicy | None:
 
 def claims_of(key: Key, policy: ValidatedPolicy) -> dict[Derived, Claim]:
     """Return what a policy claims: its targets."""
-    claim = Claim(precedence(policy.created, key), key)
-    return {_place(target): claim for target in policy.targets}
+    return attachment.claims_of(key, policy.created, policy.targets)
 
 
 def resolve(key: Key, options: Options, view: View) -> ir.PolicyStatus | None:
@@ -90,10 +90,9 @@ def resolve(key: Key, options: Options, view: View) -> ir.PolicyStatus | None:
     ancestors = sorted({gateway for target in policy.targets for gateway in view.tally(target)})
     if not ancestors:
         return None
-    condition = positive("Accepted", _conflict(key, policy, view) or UNSUPPORTED, policy.generation)
-    return ir.PolicyStatus(
-        tuple(ir.AncestorStatus(_ancestor(gateway), options.controller, (condition,)) for gateway in ancestors)
-    )
+    problem = _conflict(key, policy, view) or UNSUPPORTED
+    refs = [attachment.ancestor(_gateway(name)) for name in ancestors]
+    return attachment.status(refs, [problem] * len(refs), (), policy.generation, options.controller)
 
 
 def _conflict(key: Key, policy: ValidatedPolicy, view: View) -> Problem | None:
@@ -106,19 +105,15 @@ def _conflict(key: Key, policy: ValidatedPolicy, view: View) -> Problem | None:
 
 
 def _winners(policy: ValidatedPolicy, view: View) -> Iterator[Key]:
-    return (claim.holder for target in policy.targets if (claim := view.winner(_place(target))) is not None)
+    return (found for target in policy.targets if (found := attachment.holder(KIND, target, view)) is not None)
 
 
-def _place(target: Key) -> Derived:
-    return Derived("BackendTLSPolicy of", target)
-
-
-def _ancestor(gateway: str) -> ir.ParentRef:
-    namespace, _, name = gateway.partition("/")
-    return ir.ParentRef(GROUP, api.Gateway.kind, name, namespace)
+def _gateway(full_name: str) -> Key:
+    namespace, _, name = full_name.partition("/")
+    return Key(api.Gateway.kind, namespace, name)
 
 
 VALIDATED: Table[ValidatedPolicy] = Table("validated BackendTLSPolicy")
-VALIDATE = Layer(table=VALIDATED, kinds=(api.BackendTLSPolicy.kind,), compute=validate, claims=claims_of)
+VALIDATE = Layer(table=VALIDATED, kinds=(KIND,), compute=validate, claims=claims_of)
 STATUSES: Table[ir.PolicyStatus] = Table("status of a BackendTLSPolicy")
-RESOLVE = Layer(table=STATUSES, kinds=(api.BackendTLSPolicy.kind,), compute=resolve, status=lambda status: status)
+RESOLVE = Layer(table=STATUSES, kinds=(KIND,), compute=resolve, status=lambda status: status)

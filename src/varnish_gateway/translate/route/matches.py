@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     WhyInvalid = Callable[[str], str | None]
 
+REGEX = "RegularExpression"
+"""The type of a path, header or query parameter that is compared with a regular expression."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"})
 # Defaults are left out of the wire format only where they are the very same object.
 EVERYTHING = wire.Rule().matches
@@ -34,9 +36,9 @@ ROOT = wire.Match().path
 _PATH_TYPES: dict[str, Literal["exact", "prefix", "regex"]] = {
     "Exact": "exact",
     "PathPrefix": "prefix",
-    "RegularExpression": "regex",
+    REGEX: "regex",
 }
-_VALUE_TYPES: dict[str, Literal["exact", "regex"]] = {"Exact": "exact", "RegularExpression": "regex"}
+_VALUE_TYPES: dict[str, Literal["exact", "regex"]] = {"Exact": "exact", REGEX: "regex"}
 _ANY_VALUE = "(?s).*"
 _LITERAL = re.compile(r"\^?((?:[\w/~!@%&=:;,'\"<>-](?![*?{]))*)", re.ASCII)
 
@@ -81,7 +83,7 @@ def _beginning(path: HTTPPathMatch) -> wire.PathMatch:
 def _path_problems(path: HTTPPathMatch, why_invalid: WhyInvalid) -> list[Problem]:
     if path.type not in _PATH_TYPES:
         return [_unknown("path match type", path.type)]
-    if path.type == "RegularExpression" and (why := why_invalid(path.value)) is not None:
+    if path.type == REGEX and (why := why_invalid(path.value)) is not None:
         return [_bad_regex("path", why)]
     return []
 
@@ -95,7 +97,7 @@ def _value_problems(what: str, values: Sequence[HTTPValueMatch], why_invalid: Wh
     for value in values:
         if value.type not in _VALUE_TYPES:
             problems.append(_unknown(f"{what} match type", value.type))
-        elif value.type == "RegularExpression" and (why := why_invalid(value.value)) is not None:
+        elif value.type == REGEX and (why := why_invalid(value.value)) is not None:
             problems.append(_bad_regex(f"{what} {value.name}", why))
     return problems
 
@@ -116,9 +118,9 @@ def _value(name: str, value: HTTPValueMatch, why_invalid: WhyInvalid) -> wire.Va
     return wire.ValueMatch(name=name, value=value.value, type=_VALUE_TYPES[value.type])
 
 
-def regexes_of(rules: Iterable[wire.Rule]) -> Iterator[str]:
+def regexes_of(matches: Iterable[wire.Match]) -> Iterator[str]:
     """Return the regular expressions that ghost compiles, in its order."""
-    for match in (match for rule in rules for match in rule.matches):
+    for match in matches:
         if match.path.type == "regex":
             yield match.path.value
         yield from (value.value for value in (*match.headers, *match.query) if value.type == "regex")

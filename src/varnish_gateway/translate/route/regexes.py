@@ -23,7 +23,7 @@ class RegexBudget:
     """What the regular expressions of one route have taken."""
 
     def __init__(self) -> None:
-        self._seen: set[str] = set()
+        self.charges: dict[str, int] = {}  # of each distinct pattern that was compiled
         self._spent = 0
 
     def why_invalid(self, pattern: str) -> str | None:
@@ -31,8 +31,8 @@ class RegexBudget:
         if self._spent > ROUTE_BUDGET:
             return None
         charge, why = _compiled(pattern)
-        if pattern not in self._seen:
-            self._seen.add(pattern)
+        if pattern not in self.charges:
+            self.charges[pattern] = charge
             self._spent += charge
         return why
 
@@ -41,7 +41,7 @@ class RegexBudget:
         """What to tell the user, where the budget is exceeded."""
         if self._spent <= ROUTE_BUDGET:
             return None
-        count = f"the first {len(self._seen):,} of its" if len(self._seen) > 1 else "one of its"
+        count = f"the first {len(self.charges):,} of its" if len(self.charges) > 1 else "one of its"
         return (
             f"{count} regular expressions take {self._spent:,} bytes when compiled, more than the budget of "
             f"{ROUTE_BUDGET:,}; use fewer or simpler ones, or split the route"

@@ -1,6 +1,6 @@
 """Translate the rules of an HTTPRoute.
 
-In:   a route, and the view for its backends.
+In:   a route with its compiled matches, and the view for its backends.
 Out:  wire.Rules, the problems of each rule that can't be served, the references that
       can't be resolved.
 A rule with a problem stays where it is and answers 500: its neighbours keep their index, which is
@@ -21,8 +21,6 @@ from varnish_gateway.translate.conditions import Problem, summary
 from varnish_gateway.translate.policy.backend_tls import TlsRequired
 from varnish_gateway.translate.route.backends import resolve
 from varnish_gateway.translate.route.filters.rule_filters import translate_backend_filters, translate_filters
-from varnish_gateway.translate.route.matches import regexes_of, translate_matches
-from varnish_gateway.translate.route.regexes import RegexBudget
 from varnish_gateway.translate.route.retries import translate_retry
 from varnish_gateway.translate.route.timeouts import translate_timeouts
 
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from varnish_gateway.api import HTTPRoute, Key
     from varnish_gateway.api.gateway_networking import RouteRule
     from varnish_gateway.translate.incremental.view import View
+    from varnish_gateway.translate.route.compiled_matches import CompiledMatches
 
 
 class Rules(Struct, frozen=True):
@@ -49,40 +48,21 @@ class Rules(Struct, frozen=True):
         return summary(self.invalid) if len(self.invalid) == len(self.rules) else None
 
 
-def translate_rules(route: HTTPRoute, *, allow_external_name: bool, attached: bool = True, view: View) -> Rules:
-    """Return the rules of a route and what is wrong with them.
-
-    The regular expressions of a route that isn't ``attached`` are not compiled: it is not served.
-    """
-    budget = RegexBudget()
-    why_invalid = budget.why_invalid if attached else _unchecked
+def translate_rules(route: HTTPRoute, compiled: CompiledMatches, *, allow_external_name: bool, view: View) -> Rules:
+    """Return the rules of a route and what is wrong with them."""
     rules: list[wire.Rule] = []
     invalid: list[Problem] = []
     unresolved: list[Problem] = []
-    for number, rule in enumerate(route.spec.rules):
+    for number, (rule, its) in enumerate(zip(route.spec.rules, compiled.rules, strict=True)):
         backends = _Backends(route.metadata.namespace, allow_external_name=allow_external_name, view=view)
-        matches, faults = translate_matches(rule.matches, why_invalid)
-        translated, problem = _rule(rule, matches, faults, backends)
+        translated, problem = _rule(rule, its.matches, its.faults, backends)
         rules.append(translated)
         unresolved.extend(backends.unresolved)
         if problem is not None:
             label = f"rule {number} ({rule.name})" if rule.name else f"rule {number}"
             invalid.append(Problem(problem.reason, f"{label}: {problem.message}"))
     tls_targets = frozenset(problem.target for problem in unresolved if isinstance(problem, TlsRequired))
-    excess = budget.excess or (_excess(rules) if invalid and attached else None)
-    return Rules(tuple(rules), tuple(invalid), tuple(dict.fromkeys(unresolved)), tls_targets, excess)
-
-
-def _unchecked(_: str) -> None:
-    return None
-
-
-def _excess(rules: Sequence[wire.Rule]) -> str | None:
-    """Return why the regular expressions are too much, where other ones stand for invalid ones."""
-    budget = RegexBudget()
-    for pattern in regexes_of(rules):
-        budget.why_invalid(pattern)
-    return budget.excess
+    return Rules(tuple(rules), tuple(invalid), tuple(dict.fromkeys(unresolved)), tls_targets, compiled.excess)
 
 
 def _rule(
@@ -96,22 +76,33 @@ def _rule(
     if filters.redirect is not None and rule.backend_refs:
         message = "RequestRedirect can't be combined with backendRefs; remove one of them"
         problems.append(Problem("IncompatibleFilters", message))
+    if faults:
+        return wire.Rule(name=rule.name, matches=matches, status=500, approximate=True), summary(problems)
     if problems:
-        invalid = wire.Rule(name=rule.name, matches=matches, status=500, approximate=bool(faults))
-        return invalid, summary(problems)
-    nothing = filters.redirect is None and not targets
+        return _answering_500(wire.Rule(name=rule.name, matches=matches)), summary(problems)
     served = wire.Rule(
         name=rule.name,
         matches=matches,
         filters=filters.filters,
         redirect=filters.redirect,
-        status=500 if nothing else None,
         backends=targets,
         timeouts=timeouts,
         retry=retry,
         cors=filters.cors,
     )
-    return served, None
+    nothing = filters.redirect is None and not targets
+    return _answering_500(served) if nothing else served, None
+
+
+def _answering_500(rule: wire.Rule) -> wire.Rule:
+    """Return a rule with valid matches that answers 500.
+
+    ghost takes a regex of a rule with this status for what is left of an invalid one, and ranks it last:
+    operators of earlier versions don't mark those. So a backend stands for the status.
+    """
+    if any(match.path.type == "regex" for match in rule.matches):
+        return structs.replace(rule, backends=(wire.Backend(status=500),))
+    return structs.replace(rule, status=500)
 
 
 def _unsupported(rule: RouteRule) -> Sequence[Problem]:

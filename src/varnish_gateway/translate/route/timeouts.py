@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from varnish_gateway.ir import wire
 from varnish_gateway.translate.conditions import Problem
-from varnish_gateway.translate.route.durations import parse_duration
+from varnish_gateway.translate.durations import parse_duration
 
 if TYPE_CHECKING:
     from varnish_gateway.api.gateway_networking import HTTPRouteTimeouts

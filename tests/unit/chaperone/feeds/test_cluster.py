@@ -18,17 +18,20 @@ from varnish_gateway.ir import wire
 from varnish_gateway.kube.metrics import Metrics
 
 
-def shard(number, *names, service=None):
+def shard(number, *names, service=None, listeners=()):
     rules = (wire.Rule(backends=(wire.Backend(service=service, port=80),)),) if service else ()
     routes = tuple(wire.Route(namespace="n", name=name, attachments=(), rules=rules) for name in names)
-    return msgspec.json.encode(wire.Routing(version=2, shard=number, shards=2, listeners=(), routes=routes)).decode()
+    return msgspec.json.encode(
+        wire.Routing(version=2, shard=number, shards=2, listeners=listeners, routes=routes)
+    ).decode()
 
 
 class ApiServer:
     """Has an index that names ``named``, where shard 1 is ``held``."""
 
-    def __init__(self, named, held):
+    def __init__(self, named, held, first=None):
         self.metrics = Metrics()
+        self.first = first or shard(0)
         self.named, self.held = named, held
         self.gets = 0
         self.refusal = None
@@ -36,9 +39,9 @@ class ApiServer:
     async def read(self, path, **_):
         if "endpointslices" in path:
             return self.slices()
-        index = {"version": 2, "shards": [content_hash(text.encode()) for text in (shard(0), self.named)]}
+        index = {"version": 2, "shards": [content_hash(text.encode()) for text in (self.first, self.named)]}
         metadata = {"name": "gw-vcl", "namespace": "n", "resourceVersion": "5"}
-        data = {"main.vcl": "vcl 4.1;", "routing.json": shard(0), "shards.json": json.dumps(index)}
+        data = {"main.vcl": "vcl 4.1;", "routing.json": self.first, "shards.json": json.dumps(index)}
         items = [{"metadata": metadata, "data": data}]
         return json.dumps({"kind": "ConfigMapList", "metadata": {"resourceVersion": "10"}, "items": items}).encode()
 
@@ -47,7 +50,8 @@ class ApiServer:
             raise self.refusal
         return json.dumps({"kind": "EndpointSliceList", "metadata": {"resourceVersion": "10"}, "items": []}).encode()
 
-    async def get(self, *_, **__):
+    async def get(self, *_, not_older_than, **__):
+        assert not_older_than == "5", "the version of the ConfigMap with the index"
         self.gets += 1
         return json.dumps({"metadata": {}, "data": {"routing.json": self.held}}).encode()
 
@@ -62,11 +66,13 @@ class Plane:
     def __init__(self, settings):
         self.settings, self.bus = settings, events.Bus()
         self.routing = {}
+        self.sockets = []
 
     def on_in_force(self, save): ...
 
     async def apply(self, change):
         self.routing |= change.routing
+        self.sockets += [] if change.sockets is None else [change.sockets]
 
 
 @contextlib.asynccontextmanager
@@ -123,3 +129,23 @@ async def test_fresh_pod_serves_nothing_before_its_endpoints_are_listed(tmp_path
         assert plane.routing == {}
         api_server.refusal = None
         await until_served(plane, text)
+
+
+async def test_listeners_that_the_pod_did_not_start_with_open_their_ports(tmp_path):
+    listeners = tuple(wire.Listener(name=f"http-{port}", socket=f"http-{port}", port=port) for port in (8080, 8081))
+    text = shard(1, "a")
+    async with following(ApiServer(text, text, shard(0, listeners=listeners)), tmp_path) as plane:
+        await until_served(plane, text)
+        async with asyncio.timeout(5):
+            while not plane.sockets:
+                await asyncio.sleep(0.005)
+    (sockets,) = plane.sockets
+    assert [socket.name for socket in sockets.plain] == ["ghost-reload", "http-1", "http-8080", "http-8081"]
+
+
+async def test_listeners_of_the_start_change_no_sockets(tmp_path):
+    text = shard(1, "a")
+    listeners = (wire.Listener(name="one", socket="http-1", port=8080),)
+    async with following(ApiServer(text, text, shard(0, listeners=listeners)), tmp_path) as plane:
+        await until_served(plane, text)
+    assert plane.sockets == []

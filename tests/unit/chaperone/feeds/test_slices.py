@@ -79,6 +79,7 @@ async def asked_for_a_first_list(api_server, refusal, *, serving):
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda error: str(error.status))
 async def test_fresh_pod_waits_for_endpoints_while_the_api_server_is_in_trouble(api_server, trouble, monkeypatch):
     monkeypatch.setattr(slices, "FIRST_LIST_SECONDS", 0.05)
+    monkeypatch.setattr(slices, "LONGEST_LIST_SECONDS", 0.05)  # for pods that serve
     assert not await asked_for_a_first_list(api_server, trouble, serving=False)
 
 

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from varnish_gateway.api import key_of
 from varnish_gateway.dataplane.ghost.join import ANY_PORT, Join, known_addresses, needs_of, unserved_reason
+from varnish_gateway.dataplane.ghost.unserved import UnservedPools
 from varnish_gateway.decoding import decode
 from varnish_gateway.ir import wire
 
@@ -241,3 +242,43 @@ def test_an_external_name_is_remembered_until_it_is_resolved():
     assert addresses_of(pools) == ["10.0.0.9"]
     assert join.update(listed=["n"]) == {}
     assert addresses_of(join.update(resolved={"tea.example.com": ("10.0.0.1",)})) == ["10.0.0.1"]
+
+
+def test_pool_that_cannot_have_endpoints_is_named_with_the_reason():
+    join = Join()
+    join.update({0: shard(backend("n/tea", port_name="web"), backend("n/green"))}, listed=["n"])
+    assert join.unserved.count == 2
+    assert join.unserved.first == (
+        "n/green:80: no EndpointSlice has the label kubernetes.io/service-name: green",
+        "n/tea:80: no EndpointSlice has the label kubernetes.io/service-name: tea",
+    )
+    join.update(slices=slices(piece("10.0.0.1", ports=(("http", 80), ("admin", 81)))))
+    assert join.unserved.first[1] == ('n/tea:80: no port of its EndpointSlices is called "web"; they have admin, http')
+    join.update(slices=slices(piece("10.0.0.1", ports=(("web", 80),))))
+    assert join.unserved.count == 1
+    join.update({0: None})
+    assert join.unserved == UnservedPools()
+
+
+def test_service_that_is_scaled_to_zero_is_no_mistake():
+    join = Join()
+    join.update({0: shard(backend(port_name="web"))}, slices(piece(ports=())), listed=["n"])
+    assert join.unserved == UnservedPools()
+    join.update(slices=slices(piece(state("10.0.0.1", ready=False), ports=(("web", 80),))))
+    assert join.unserved == UnservedPools()
+
+
+def test_nothing_is_said_about_a_namespace_that_was_not_listed():
+    join = Join()
+    join.update({0: shard(backend(), backend(external="example.com", service="n/away"))})
+    assert join.unserved == UnservedPools()
+    join.update(listed=["n"])
+    assert join.unserved.count == 1
+
+
+def test_many_pools_without_endpoints_are_counted_and_few_are_named():
+    join = Join()
+    join.update({0: shard(*(backend(f"n/s{number:04}") for number in range(2000)))}, listed=["n"])
+    assert join.unserved.count == 2000
+    assert [one.partition(":")[0] for one in join.unserved.first] == [f"n/s{number:04}" for number in range(5)]
+    assert join.unserved is join.unserved, "it is computed once for each change"

@@ -1,6 +1,7 @@
 import time
 
 from support.varnish.tls import make_pair, pair, tls
+from varnish_gateway.dataplane.process.port_owners import PortOwners
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.tls import metrics
 from varnish_gateway.dataplane.tls.expiry import Expiry
@@ -12,7 +13,8 @@ DAY = 86400
 
 def expiry_of(*certificates):
     planner = TlsPlanner(lambda _: None, lambda socket: (socket.address,))
-    plan, _ = planner.plan(tls(443, *certificates), parse_listen("https-443=:443,https").tls, TlsPlan())
+    ports = PortOwners(parse_listen("https-443=:443,https"), opens_later=True).terminator
+    plan, _ = planner.plan(tls(443, *certificates), ports, TlsPlan())
     expiry = Expiry()
     expiry.update(plan)
     return expiry

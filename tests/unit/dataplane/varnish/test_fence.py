@@ -7,7 +7,7 @@ from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.process.workdir import prepare
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish.fence import fence_of
-from varnish_gateway.ir.pod import TOKEN
+from varnish_gateway.ir.pod import TOKEN, WORK
 
 
 @pytest.fixture
@@ -51,6 +51,16 @@ def test_directory_of_certificates_is_private(tmp_path, layout):
     assert not opens(fence_of(layout, [tmp_path], [], []).readable, certificates / "tls.key")
 
 
+def test_file_of_tokens_is_private_also_if_it_comes_later(tmp_path, layout):
+    (tmp_path / "mine.vcl").touch()
+    layout = msgspec.structs.replace(layout, invalidation_tokens=tmp_path / "tokens.json")
+    for _ in range(2):
+        readable = fence_of(layout, [tmp_path], [], []).readable
+        assert not opens(readable, tmp_path / "tokens.json")
+        assert opens(readable, tmp_path / "mine.vcl")
+        (tmp_path / "tokens.json").touch()
+
+
 @pytest.mark.parametrize("words", [("-s", "disk=file,{},1g"), ("-sfile,{}",), ("-s", "file,{},1g")])
 def test_directory_of_a_file_store_is_writable(layout, tmp_path, words):
     store = tmp_path / "stores" / "store.bin"
@@ -77,3 +87,42 @@ def test_sockets_can_be_made_where_they_belong(layout):
     fence = fence_of(layout, [], [layout.work_dir / "https-443.sock"], [])
     assert fence.sockets == (str(layout.work_dir),)
     assert not opens(fence.writable, layout.work_dir / "https-443.sock")
+
+
+MOUNTED = """\
+1 0 0:30 / / rw - overlay overlay rw
+2 1 0:31 / /proc rw - proc proc rw
+3 1 0:32 / /dev/shm rw - tmpfs tmpfs rw
+4 1 8:1 /pods/a /var/run/varnish rw - tmpfs tmpfs rw
+5 1 8:1 /pods/t /run/secrets/kubernetes.io/serviceaccount rw - tmpfs tmpfs rw
+6 1 8:1 /pods/g /usr/share/geo ro - ext4 /dev/sda rw
+7 1 8:1 /pods/s /with\\040space ro - ext4 /dev/sda rw
+8 1 8:1 /pods/c /run/secrets/cloud.example/serviceaccount rw - tmpfs tmpfs rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"CONFIGMAP_NAME": "web-vcl"}, True),
+        ({"CONFIGMAP_NAME": "web-vcl", "VARNISHD_READABLE": "none"}, False),
+        ({}, False),
+    ],
+    ids=["pod of an earlier operator", "pod of this operator", "no pod"],
+)
+def test_mounts_of_users_are_open_where_an_earlier_operator_does_not_name_them(
+    layout, monkeypatch, tmp_path, variables, expected
+):
+    for name in ("CONFIGMAP_NAME", "VARNISHD_READABLE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTED)
+    monkeypatch.setattr("varnish_gateway.dataplane.varnish.fence.MOUNTS", mounts)
+    readable = fence_of(layout, [], [], []).readable
+    assert ("/with space" in readable) is expected
+    assert not opens(readable, Path(WORK.path).resolve())
+    assert "/" not in readable
+    assert not opens(readable, Path(TOKEN.path).resolve())
+    assert not opens(readable, Path("/run/secrets/cloud.example/serviceaccount/token"))

@@ -1,10 +1,9 @@
-"""HTTP/2 without TLS: only with a varnishd that limits rapid resets."""
-
-import logging
+"""HTTP/2 without TLS: only by request, with a varnishd that limits rapid resets. Threads: no more than can exist."""
 
 import pytest
 
-from varnish_gateway.dataplane.varnish.parameters import installed_parameters, parameters, report_http2
+from varnish_gateway.dataplane.varnish.parameters import missing_limit, parameters, thread_limit
+from varnish_gateway.ir.arguments import PLAINTEXT_HTTP2
 
 # What the two versions say that images have had: 7.1 of Debian 12, 7.7 of Debian 13.
 OF_7_1 = """\
@@ -25,17 +24,24 @@ h2_rapid_reset_limit
 """
 
 
-def test_http2_is_off_where_varnishd_does_not_limit_resets():
-    words = parameters(OF_7_1)
+@pytest.mark.parametrize(
+    ("tasks", "words"),
+    [
+        (None, ()),
+        (10_200, ()),
+        (4096, ("-p", "thread_pool_max=1948")),
+        (150, ("-p", "thread_pool_max=100")),
+    ],
+)
+def test_threads_fit_into_the_limit_on_tasks(tasks, words):
+    assert thread_limit(tasks) == words
+
+
+def test_http2_is_off_by_default():
+    words = parameters()
     assert "workspace_client=96k" in words
-    assert not any("h2_" in word or "http2" in word for word in words)
-    assert parameters("") == words
-
-
-def test_http2_comes_with_its_limits():
-    words = parameters(OF_7_7)
-    assert {"feature=+http2", "h2_rapid_reset_limit=100", "h2_rapid_reset_period=60"} <= set(words)
     assert set(words[::2]) == {"-p"}
+    assert not any("h2_" in word or "http2" in word for word in words)
 
 
 @pytest.fixture
@@ -50,18 +56,27 @@ def varnishd(tmp_path, monkeypatch):
     return writes
 
 
-@pytest.mark.parametrize(("text", "lines"), [(OF_7_1, 1), (OF_7_7, 0)])
-async def test_the_log_says_that_http2_is_off(varnishd, caplog, text, lines):
+@pytest.mark.parametrize(
+    ("text", "words", "is_missing"),
+    [
+        (OF_7_1, PLAINTEXT_HTTP2, True),
+        (OF_7_1, (*PLAINTEXT_HTTP2, "-p", "feature=-http2"), True),
+        (OF_7_1, ("-p", "feature=+http2"), False),
+        (OF_7_1, (), False),
+        (OF_7_7, PLAINTEXT_HTTP2, False),
+        ("", PLAINTEXT_HTTP2, False),
+    ],
+)
+async def test_class_has_http2_without_tls_only_with_a_varnishd_that_limits_resets(varnishd, text, words, is_missing):
     varnishd(text)
-    words = await installed_parameters()
-    assert words == parameters(text)
-    with caplog.at_level(logging.WARNING):
-        report_http2(words)
-    assert len([record for record in caplog.records if "HTTP/2 is off" in record.message]) == lines
+    problem = await missing_limit(words)
+    assert (problem is not None) == is_missing
+    if problem is not None:
+        assert "http2.plaintext of the GatewayClassParameters needs a varnishd that limits" in str(problem)
 
 
-async def test_without_an_answer_of_varnishd_http2_is_off(varnishd, monkeypatch, tmp_path):
-    varnishd(OF_7_7, status=1)
-    assert await installed_parameters() == parameters("")
+async def test_varnishd_that_can_not_be_asked_is_left_to_its_start(varnishd, monkeypatch, tmp_path):
+    varnishd(OF_7_1, status=1)
+    assert await missing_limit(PLAINTEXT_HTTP2) is None
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    assert await installed_parameters() == parameters("")
+    assert await missing_limit(PLAINTEXT_HTTP2) is None

@@ -12,11 +12,13 @@ from varnish_gateway.dataplane.process.workdir import prepare
 from varnish_gateway.dataplane.quarantine import Quarantine, QuarantineDelays
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish import supervisor as module
-from varnish_gateway.dataplane.varnish.cli import Admin
+from varnish_gateway.dataplane.varnish.cli import Admin, CliError
 from varnish_gateway.dataplane.varnish.cli.answers import ListenAddress
 from varnish_gateway.dataplane.varnish.supervisor import Supervisor
 
 SECONDS = 10
+FIRST_SECONDS = 0.5
+"""Of a quarantine: longer than what a test does before it ends, also on a busy machine."""
 
 
 class Varnishd:
@@ -24,8 +26,17 @@ class Varnishd:
 
     pid, running, stops = 1, True, 0
 
+    def __init__(self) -> None:
+        self._exit = asyncio.Event()
+        self._reason = ""
+
     async def exited(self) -> str:
-        return await asyncio.get_running_loop().create_future()
+        await self._exit.wait()
+        return self._reason
+
+    def exit(self, reason: str) -> None:
+        self.running, self._reason = False, reason
+        self._exit.set()
 
     async def stop(self) -> None:
         self.stops += 1
@@ -53,10 +64,6 @@ def machine(monkeypatch):
 
     async def nothing(*_) -> None: ...
 
-    async def no_parameters() -> tuple[str, ...]:
-        return ()
-
-    monkeypatch.setattr(module, "installed_parameters", no_parameters)
     monkeypatch.setattr(module, "launch", machine.launch)
     monkeypatch.setattr(module, "rejection", nothing)
     monkeypatch.setattr(Supervisor, "_set_paths", nothing)
@@ -68,9 +75,10 @@ async def supervisor(tmp_path, monkeypatch, machine):  # noqa: ARG001 - there is
     monkeypatch.setattr("varnish_gateway.dataplane.process.workdir.check_enterable", lambda *_: None)
     settings = Settings(work_dir=tmp_path, sockets=parse_listen("ghost-reload=127.0.0.1:0,http"))
     woken = asyncio.Event()
-    rejected = Quarantine(woken.set, QuarantineDelays(0.02, 600))
-    supervisor = Supervisor(settings, prepare(settings), Admin(b""), events.Bus(), woken.set, rejected=rejected)
-    supervisor.woken = woken
+    rejected = Quarantine(woken.set, QuarantineDelays(FIRST_SECONDS, 600))
+    admin = Admin(b"")
+    supervisor = Supervisor(settings, prepare(settings), admin, events.Bus(), woken.set, rejected=rejected)
+    supervisor.woken, supervisor.admin = woken, admin
     yield supervisor
     await supervisor.close()
 
@@ -200,7 +208,7 @@ async def test_varnishd_that_dies_before_its_worker_answers_is_noticed_at_once(t
         closed.bind(("127.0.0.1", 0))
         listen = parse_listen("ghost-reload=127.0.0.1:0,http")
         settings = Settings(work_dir=tmp_path, sockets=listen)
-        rejected = Quarantine(lambda: None, QuarantineDelays(0.02, 600))
+        rejected = Quarantine(lambda: None, QuarantineDelays(FIRST_SECONDS, 600))
         admin = ScriptedAdmin(closed.getsockname()[1], state)
         supervisor = Supervisor(settings, prepare(settings), admin, events.Bus(), lambda: None, rejected=rejected)
         await supervisor.ensure(listen)
@@ -211,3 +219,12 @@ async def test_varnishd_that_dies_before_its_worker_answers_is_noticed_at_once(t
             await asyncio.wait_for(starting, SECONDS)
         assert admin.asked == 1  # a varnishd that is gone would never answer
         await supervisor.close()
+
+
+async def test_commands_to_a_varnishd_that_exited_fail_at_once(supervisor, machine):
+    """A pass of the data plane asks varnishd again and again; each time it would wait ten seconds."""
+    await supervisor.ensure(parse_listen("ghost-reload=127.0.0.1:0,http"))
+    machine.varnishd.exit("killed")
+    await asyncio.wait_for(supervisor.woken.wait(), SECONDS)
+    with pytest.raises(CliError, match="the connection was closed"):
+        await asyncio.wait_for(supervisor.admin.vcl_list(), SECONDS / 2)

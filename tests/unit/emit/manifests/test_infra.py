@@ -14,10 +14,13 @@ RESTARTS = {
     "logging": {"mode": "varnishncsa"},
     "extraVolumes": [VOLUME],
     "extraInitContainers": [{"name": "first", "image": "example.com/first:1"}],
+    "storage": {"size": "60%"},
+    "http2": {"plaintext": True},
 }
 """Fields of GatewayClassParameters that need a restart of varnishd."""
 MOUNTS = {"extraVolumes": [VOLUME], "extraVolumeMounts": [{"name": "data", "mountPath": "/data"}]}
 OTHERS = {
+    "metrics": {"cachedRoutes": 9},
     "replicas": 3,
     "autoscaling": {"maxReplicas": 3},
     "userVCLConfigMapRef": {"name": "vcl", "namespace": "shop"},
@@ -33,8 +36,10 @@ OTHERS = {
     "forwarding": {"trustedHops": 1},
     "paths": {"mergeSlashes": True},
     "listenerSets": {"ports": [{"first": 80}]},
+    "shares": {"route": 80},
 }
 NOT_IN_PODS = {
+    "shares",
     "replicas",
     "autoscaling",
     "userVCLConfigMapRef",
@@ -157,6 +162,11 @@ def test_the_hash_is_on_the_pod_template():
             {},
             "492449255c0ecf1bc982d8de50ea79bebfcd112a09939900d3bc1cc06618bfa3",
             id="without a log",
+        ),
+        pytest.param(
+            {"http2": {"plaintext": False}},
+            "492449255c0ecf1bc982d8de50ea79bebfcd112a09939900d3bc1cc06618bfa3",
+            id="HTTP/2 without TLS off",
         ),
         pytest.param(
             {"logging": {"mode": "varnishlog"}},

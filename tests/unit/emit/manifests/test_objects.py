@@ -6,6 +6,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import GatewayShape, bindings, objects
 from varnish_gateway.ir import pod
+from varnish_gateway.ir.arguments import PLAINTEXT_HTTP2
 
 BACKENDS = ("shop", "other")
 KINDS = {"ServiceAccount", "Role", "RoleBinding", "Service", "Deployment"}
@@ -144,6 +145,12 @@ def test_private_keys_reach_no_disk():
     assert {"name": pod.WORK.volume, "emptyDir": {"medium": "Memory"}} in volumes
 
 
+def test_http2_without_tls_comes_before_the_arguments_of_the_user():
+    spec = {"http2": {"plaintext": True}, "varnishdExtraArgs": ["-p", "default_ttl=1"]}
+    environment = {each["name"]: each.get("value") for each in container(shape(parameters=parameters(**spec)))["env"]}
+    assert environment["VARNISHD_EXTRA_ARGS"] == ";".join((*PLAINTEXT_HTTP2, "-p", "default_ttl=1"))
+
+
 def test_environment_of_the_gateway_container():
     environment = {each["name"]: each.get("value") for each in container(shape())["env"]}
     assert environment == {
@@ -154,10 +161,21 @@ def test_environment_of_the_gateway_container():
         "NAMESPACE": "shop",
         "POD_NAME": None,
         "SECRET_NAME": "web-vgw-tls",
+        "VARNISHD_READABLE": "none",
         "VARNISH_DIR": "/var/lib/varnish/varnishd",
         "VARNISH_LISTEN": "ghost-reload=127.0.0.1:1969,http;http-80=:80,http",
         "WORK_DIR": "/var/run/varnish",
     }
+
+
+@pytest.mark.parametrize(
+    ("metrics", "variable"), [({}, None), ({"cachedRoutes": 200}, None), ({"cachedRoutes": 0}, "0")]
+)
+def test_limit_of_cached_routes_reaches_the_chaperone_where_it_is_none_of_the_defaults(metrics, variable):
+    """A variable for the default would replace every pod."""
+    of = shape(parameters=parameters(metrics=metrics))
+    environment = {each["name"]: each.get("value") for each in container(of)["env"]}
+    assert environment.get("METRICS_CACHED_ROUTES") == variable
 
 
 def test_the_two_managers_write_different_parts_of_the_config_map():

@@ -54,8 +54,10 @@ class Operator:
         self.reconciler = Reconciler(translator, Installation(image="i"), observed)
         self.writer = StubWriter()
         self.objects = ObjectWriter(self.writer, watches, self.reconciler.objects, SimpleNamespace())
-        unused = dict.fromkeys(("routing", "statuses", "finalizer", "chaperones"))
-        self.executor = Executor(self.reconciler, observed, objects=self.objects, **unused)
+        unused = dict.fromkeys(("routing", "statuses", "finalizer", "invalidations", "chaperones"))
+        self.warnings: list[tuple[Key, str, str]] = []
+        warnings = SimpleNamespace(publish=lambda *warning: self.warnings.append(warning))
+        self.executor = Executor(self.reconciler, observed, objects=self.objects, warnings=warnings, **unused)
 
     async def run(self, inputs: dict[Key, ObservedInput | None]) -> None:
         """Reconcile changed inputs, and run the jobs of objects that follow."""
@@ -63,8 +65,8 @@ class Operator:
         batch = self.changes.drain()
         jobs: Jobs = self.reconciler.reconcile(batch, self.reconciler.translate(batch.inputs))
         for job in jobs:
-            if job.action == "object":
-                await self.executor.run(Job("object", job.key), JobResult())
+            if job.action in ("object", "notice"):
+                await self.executor.run(Job(job.action, job.key), JobResult())
 
 
 def observed_input(kind: type[api.Object], key: Key, spec: dict) -> ObservedInput:
@@ -93,3 +95,26 @@ async def test_deleted_gateway_leaves_no_manifest_in_memory(operator):
     await operator.run({GATEWAY: None})
     assert operator.objects.remembered == set()
     assert operator.writer.deleted == []
+
+
+PARAMETERS = Key("GatewayClassParameters", "", "strict")
+
+
+def gateway_class(parameters: str) -> ObservedInput:
+    ref = {"group": "gateway.varnish-software.com", "kind": PARAMETERS.kind, "name": parameters}
+    return observed_input(api.GatewayClass, CLASS, {"controllerName": CONTROLLER, "parametersRef": ref})
+
+
+async def test_parameters_without_a_class_get_an_event(operator):
+    strict = observed_input(api.GatewayClassParameters, PARAMETERS, {})
+    await operator.run({PARAMETERS: strict})
+    await operator.run({CLASS: gateway_class("strikt")})
+    message = "it has no effect: no GatewayClass references it in spec.parametersRef"
+    assert operator.warnings == [(PARAMETERS, "NotReferenced", message)]
+    await operator.run({CLASS: gateway_class("strict")})
+    await operator.executor.run(Job("notice", PARAMETERS), JobResult())
+    assert len(operator.warnings) == 1, "the class came in time"
+    await operator.run({CLASS: None})
+    assert len(operator.warnings) == 2
+    await operator.run({PARAMETERS: None})
+    assert operator.reconciler.parameters.unreferenced == set()

@@ -37,8 +37,17 @@ def test_jobs_that_failed_together_are_retried_at_different_times():
 
 
 def test_job_waits_as_long_as_the_api_server_asks_for():
-    assert failures(errors.Throttled("x", retry_after=40), 1)[0].delay == 40
-    assert failures(errors.Throttled("x", retry_after=7200), 1)[0].delay == LAST_SECONDS
+    retries = Retries(jitter=lambda: 0.0)
+    assert retries.on_failure(JOB, errors.Throttled("x", retry_after=40)).delay == 40
+    assert retries.on_failure(JOB, errors.Throttled("x", retry_after=7200)).delay == LAST_SECONDS
+
+
+def test_jobs_that_were_asked_to_wait_equally_long_spread_out():
+    chances = iter([0.0, 0.0, 0.0, 1.0])  # of the delay, and of what was asked for
+    retries = Retries(jitter=lambda: next(chances))
+    jobs = [Job("routing", Key("Gateway", "shop", name)) for name in "ab"]
+    throttled = errors.Throttled("x", retry_after=20)
+    assert [retries.on_failure(job, throttled).delay for job in jobs] == [20, 30]
 
 
 def test_success_starts_over_with_the_first_delay():

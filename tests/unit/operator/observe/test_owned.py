@@ -26,3 +26,13 @@ def test_contents_of_a_secret_are_compared_by_hash():
     assert decode_secret(stored(**{"a.pem": KEY})).document["data"] == with_hashed_data(manifest)["data"]
     assert decode_secret(stored(**{"a.pem": "eA=="})).document["data"] != with_hashed_data(manifest)["data"]
     assert with_hashed_data({"kind": "Secret"})["data"] == decode_secret(stored()).document["data"] == {}
+
+
+def test_token_of_a_secret_is_read_if_it_fits_into_a_header():
+    def encoded(text: bytes) -> str:
+        return b64encode(text).decode()
+
+    assert decode_secret(stored(**{"operator-token": encoded(b"0a" * 32)})).token == "0a" * 32
+    for wrong in (b"", b"x\r\nEvil: 1", b"0a" * 31, b"0A" * 32, b"0a" * 32 + b"\n"):
+        assert decode_secret(stored(**{"operator-token": encoded(wrong)})).token == ""
+    assert decode_secret(stored()).token == ""

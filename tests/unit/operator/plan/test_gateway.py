@@ -6,11 +6,13 @@ import msgspec
 
 from support.builders.desired import LISTENERS, desired_gateway, gateway
 from varnish_gateway.api import Key
-from varnish_gateway.emit import manifests
+from varnish_gateway.emit import manifests, names
 from varnish_gateway.emit.manifests import Installation
 from varnish_gateway.emit.routing import PER_SHARD, content_hash
 from varnish_gateway.emit.tls import tls_hash
+from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import GatewayDelta, Parameters, Tls, UserVcl, UserVclUnavailable, wire
+from varnish_gateway.ir.capabilities import ALL, NONE
 from varnish_gateway.operator.observe.owned import decode_config_map, decode_shard
 from varnish_gateway.operator.plan.gateway import DesiredGateway
 
@@ -98,6 +100,28 @@ def test_gateway_without_valid_parameters_builds_and_removes_no_objects():
     assert desired.vcl is None
 
 
+def test_frame_of_main_vcl_calls_only_what_all_pods_have():
+    desired = desired_gateway()
+    user = UserVcl("ConfigMap shop/vcl", "sub vcl_deliver {}")
+    desired.update(GatewayDelta(user_vcl=user))
+    assert desired.vcl == main_vcl(user, caching=True)
+    assert desired.express(NONE)
+    assert desired.vcl == main_vcl(user, caching=False)
+    desired.update(GatewayDelta(user_vcl=None))
+    assert desired.vcl == main_vcl(caching=False)
+    assert desired.express(ALL)
+    assert desired.vcl == main_vcl(caching=True)
+    assert desired.routing.drain_dirty() == {0}, "its ConfigMap is written again"
+
+
+def test_capabilities_are_heard_before_user_vcl_is_available():
+    desired = DesiredGateway(gateway(), Installation(image="i"), 1)
+    assert desired.express(NONE)
+    assert desired.vcl is None
+    desired.update(GatewayDelta(user_vcl=None))
+    assert desired.vcl == main_vcl(caching=False)
+
+
 def test_unavailable_user_vcl_keeps_the_last_available_one():
     desired = desired_gateway()
     desired.update(GatewayDelta(user_vcl=UserVcl("ConfigMap shop/vcl", "sub vcl_deliver {}")))
@@ -155,21 +179,38 @@ def test_stored_config_maps_match_until_desired_state_changes():
     desired = desired_gateway(with_routes=routes(*(f"r{number}" for number in range(PER_SHARD + 1))))
     desired.rebuild()
     main, further = (Key("ConfigMap", "shop", name) for name in ("gw-vcl", "gw-vcl-1"))
+    routing = desired.routing
+    first = manifests.routing_map(desired.shape, routing.shards[0].text, routing.index, understood=ALL)
     stored = {
-        main: decode_config_map(
-            _stored(
-                manifests.routing_map(desired.shape, desired.routing.shards[0].text, desired.routing.index), desired
-            )
-        ),
+        main: decode_config_map(_stored(first, desired)),
         further: decode_config_map(
             msgspec.json.encode(manifests.shard_map(desired.shape, 1, desired.routing.shards[1].text))
         ),
     }
     assert all(desired.matches(key, owned) for key, owned in stored.items())
+    desired.routing.express(NONE, desired.state)
+    assert not desired.matches(main, stored[main])
+    desired.routing.express(ALL, desired.state)
+    assert desired.matches(main, stored[main])
     desired.update(GatewayDelta(routes=routes("another")))
     assert [key.name for key, owned in stored.items() if not desired.matches(key, owned)]
     desired.gateway = gateway(generation=2)
     assert not desired.matches(main, stored[main])
+
+
+def test_capabilities_say_nothing_once_an_earlier_operator_has_written_the_vcl():
+    desired = desired_gateway()
+    desired.rebuild()
+    text = _stored(manifests.routing_map(desired.shape, desired.routing.shards[0].text, understood=ALL), desired)
+    assert decode_config_map(text).understood == ALL
+    of_earlier = msgspec.json.decode(text)
+    del of_earlier["metadata"]["annotations"][names.VCL_HASH]
+    assert decode_config_map(msgspec.json.encode(of_earlier)).understood == NONE
+    del of_earlier["data"][names.MAIN_VCL]
+    assert decode_config_map(msgspec.json.encode(of_earlier)).understood == ALL, "there is no main.vcl yet"
+    of_other = msgspec.json.decode(text)
+    of_other["data"][names.MAIN_VCL] += "# changed"
+    assert decode_config_map(msgspec.json.encode(of_other)).understood == NONE
 
 
 def test_shard_decodes_the_same_from_metadata_and_hash_as_from_its_text():
@@ -185,4 +226,6 @@ def test_shard_decodes_the_same_from_metadata_and_hash_as_from_its_text():
 def _stored(routing: dict, desired: DesiredGateway) -> bytes:
     """Return the main ConfigMap as both controllers together write it."""
     vcl = manifests.config_map(desired.shape, desired.vcl, 1)
-    return msgspec.json.encode({**vcl, "data": {**vcl["data"], **routing["data"]}})
+    annotations = vcl["metadata"]["annotations"] | routing["metadata"].get("annotations", {})
+    metadata = {**vcl["metadata"], "annotations": annotations}
+    return msgspec.json.encode({**vcl, "metadata": metadata, "data": {**vcl["data"], **routing["data"]}})

@@ -5,6 +5,8 @@ import json
 import pytest
 from msgspec import structs
 
+from varnish_gateway import ir
+from varnish_gateway.api import Key
 from varnish_gateway.ir import (
     AncestorStatus,
     Condition,
@@ -20,12 +22,16 @@ from varnish_gateway.ir import (
     StatusAddress,
 )
 from varnish_gateway.operator.status.documents import (
+    AFFECTED,
+    MOST_CONDITIONS,
+    ONLY_TRUE,
     SHARED,
     applied_status,
     faults,
     needs_waiting_status,
     shared_status,
 )
+from varnish_gateway.translate.conditions import keys_copied
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
 OURS = "varnish-software.com/gateway"
@@ -97,6 +103,39 @@ def test_conditions_of_other_controllers_are_ignored():
     found = applied_status(gateway(), b"", EARLIER)
     found["conditions"].append({"type": "example.com/Theirs", "status": "True"})
     assert applied_status(gateway(), stored(found), NOW) is None
+
+
+def crowded(*foreign: str) -> tuple[GatewayStatus, dict]:
+    """Return a status with eight conditions of ours, and the stored one with those of other controllers."""
+    full = gateway()
+    notices = tuple(Condition(one, "True", "Reason", "", 1) for one in sorted(ONLY_TRUE - {"OverlappingTLSConfig"}))
+    needed = (accepted(), Condition("Programmed", "True", "Programmed", "", 1))
+    full = structs.replace(full, conditions=(*needed, *notices))
+    assert len(full.conditions) == MOST_CONDITIONS
+    found = applied_status(full, b"", EARLIER)
+    assert len(found["conditions"]) == MOST_CONDITIONS
+    theirs = [{"type": one, "status": "True", "lastTransitionTime": EARLIER} for one in foreign]
+    return full, {**found, "conditions": [*found["conditions"], *theirs]}
+
+
+def test_notices_give_way_to_conditions_of_other_controllers():
+    """Otherwise the API server would reject every status."""
+    full, found = crowded("example.com/A", "example.com/B")
+    del found["conditions"][2:4]  # the API server had room for two fewer of ours
+    written = applied_status(full, stored({**found, "listeners": []}), NOW)
+    types = [one["type"] for one in written["conditions"]]
+    assert len(types) == MOST_CONDITIONS - 2
+    assert types[:2] == ["Accepted", "Programmed"]
+    assert "InsecureFrontendValidationMode" in types
+    assert not {AFFECTED, "UnsupportedFields"} & set(types)
+    merged = [*written["conditions"], *found["conditions"][-2:]]
+    assert applied_status(full, stored({**written, "conditions": merged}), NOW) is None, "it is stable"
+
+
+def test_conditions_that_are_no_notices_never_give_way():
+    full, found = crowded(*(f"example.com/{number}" for number in range(8)))
+    written = applied_status(full, stored(found), NOW)
+    assert [one["type"] for one in written["conditions"]] == ["Accepted", "Programmed"]
 
 
 def test_deleted_listener_is_removed_from_the_status():
@@ -189,6 +228,17 @@ def test_condition_that_no_longer_holds_is_removed():
     assert applied_status(gateway(), stored(removed), NOW) is None
 
 
+def test_notice_about_copied_keys_is_no_fault_and_goes_with_the_keys():
+    copied = keys_copied([Key("Secret", "shop", "cert")], Key("Gateway", "infra", "edge"), 1)
+    without = ListenerSetStatus((accepted(),), ())
+    written = applied_status(ListenerSetStatus((accepted(), copied), ()), b"null", NOW)
+    assert faults(written) == []
+    assert "shop/cert" in written["conditions"][1]["message"]
+    removed = applied_status(without, stored(written), NOW)
+    assert [each["type"] for each in removed["conditions"]] == ["Accepted"]
+    assert applied_status(without, stored(removed), NOW) is None
+
+
 def test_listener_set_that_waits_for_its_gateway_has_no_fault():
     waiting = Condition("Programmed", "False", "ParentNotProgrammed", "no address yet", 1)
     status = ListenerSetStatus((accepted(), waiting), ())
@@ -213,3 +263,20 @@ def test_class_of_another_operator_gets_the_waiting_status_once(stored_condition
     pending = GatewayClassStatus((Condition("Accepted", "Unknown", "Pending", "waiting", 2),))
     conditions = [{"type": "Accepted", **stored_condition}] if stored_condition else []
     assert needs_waiting_status(pending, stored({"conditions": conditions})) is needed
+
+
+def invalidated(phase: str, at: str = "2026-01-01T00:00:00Z", generation: int = 1) -> ir.InvalidationStatus:
+    condition = ir.Condition("Complete", "True", phase, "", generation)
+    return ir.InvalidationStatus(phase, generation, (condition,), started_at=at, completed_at=at)
+
+
+def test_phase_of_an_invalidation_that_has_ended_does_not_go_back():
+    written = stored(applied_status(invalidated("Failed"), b"null", NOW))
+    assert applied_status(invalidated("Pending"), written, NOW) is None
+    assert applied_status(invalidated("Complete"), written, NOW)["phase"] == "Complete"
+    assert applied_status(invalidated("Pending", generation=2), written, NOW)["phase"] == "Pending"
+
+
+def test_times_of_an_invalidation_stay_as_they_were_first_written():
+    written = stored(applied_status(invalidated("Failed"), b"null", NOW))
+    assert applied_status(invalidated("Failed", "2026-01-01T00:00:07Z"), written, NOW) is None

@@ -5,7 +5,15 @@ from msgspec import structs
 
 from varnish_gateway.emit.tls import NO_TLS
 from varnish_gateway.ir import StatusAddress
-from varnish_gateway.operator.status.readiness import Expected, Issues, PodReport, assess, service_addresses
+from varnish_gateway.operator.status.readiness import (
+    Expected,
+    Issues,
+    PodReport,
+    UnservedReport,
+    assess,
+    service_addresses,
+    unserved_of,
+)
 
 EXPECTED = Expected(generation="3", sockets=frozenset({"http-80"}))
 GOOD = PodReport(generation="3", sockets=("http-80=0.0.0.0:80", "ghost-reload=127.0.0.1:1969"), up_to_date=True)
@@ -47,6 +55,17 @@ def test_message_names_what_a_pod_lacks(reports, reason, words):
     assert not readiness.is_serving
     assert readiness.reason == reason
     assert words in readiness.message
+
+
+def test_socket_is_open_when_enough_ready_pods_have_it():
+    more = structs.replace(GOOD, sockets=(*GOOD.sockets, "http-90=:90"))
+    assert "http-90" not in assess(EXPECTED, {"a": GOOD, "b": more}, BALANCED).open_sockets
+    many = {f"p{number:02}": more for number in range(20)}
+    for other in (GOOD, "no answer"):
+        assert "http-90" in assess(EXPECTED, many | {"p00": other, "p01": other}, BALANCED).open_sockets
+        assert (
+            "http-90" not in assess(EXPECTED, many | dict.fromkeys(("p00", "p01", "p02"), other), BALANCED).open_sockets
+        )
 
 
 LATE = PodReport(generation="2", sockets=GOOD.sockets, up_to_date=True)
@@ -104,3 +123,24 @@ def test_addresses_follow_the_type_of_the_service():
     assert service_addresses(hosted) == (StatusAddress("Hostname", "lb.example"),)
     assert [address.value for address in service_addresses(inside)] == ["10.0.0.1", "fd00::1"]
     assert service_addresses({"spec": {"type": "ClusterIP", "clusterIPs": ["None"]}}) == ()
+
+
+def test_unserved_backends_are_counted_whatever_fits_into_the_message():
+    reasons = tuple(f"shop/{name}: {'x' * 400}" for name in "abcde")
+    message = unserved_of({"pod": PodReport(unserved=UnservedReport(100, reasons))})
+    assert message == f"{reasons[0]}; {reasons[1]}; and 98 more"
+
+
+def test_closed_sockets_have_the_first_pod_and_its_reason_and_leave_the_gateway_programmed():
+    closed = {pod: structs.replace(GOOD, closed={"http-90": f"taken in {pod}"}) for pod in ("b", "a")}
+    readiness = assess(EXPECTED, closed | {"c": GOOD}, BALANCED)
+    assert readiness.is_serving
+    assert readiness.closed_sockets == {"http-90": "a: taken in a"}
+
+
+def test_certificates_that_wait_are_named_where_the_gateway_has_the_socket_and_change_nothing_else():
+    waiting = structs.replace(GOOD, deferred={"http-80": "until noon", "https-443": "until noon"})
+    readiness = assess(EXPECTED, {"a": waiting, "b": GOOD}, BALANCED)
+    assert readiness.is_serving
+    assert readiness.message == "http-80: a: until noon"
+    assert readiness.deferred_sockets == {"http-80": "a: until noon", "https-443": "a: until noon"}

@@ -7,7 +7,7 @@ from support.builders.desired import desired_gateway
 from varnish_gateway.api import Key
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.operator.plan.gateway import DesiredGateway
-from varnish_gateway.operator.status.readiness import Issues, PodReport
+from varnish_gateway.operator.status.readiness import Issues, PodReport, UnservedReport
 from varnish_gateway.operator.status.tracker import (
     CONFIRM_SECONDS,
     FIRST_SECONDS,
@@ -46,7 +46,7 @@ def probe(
 
 
 def good(of: DesiredGateway) -> PodReport:
-    sockets = tuple(f"{name}=:80" for name in of.sockets)
+    sockets = tuple(f"{name}=:80" for name in of.own_sockets)
     generation, vcl = str(of.gateway.metadata.generation), content_hash(of.vcl.encode())
     return PodReport(generation=generation, sockets=sockets, vcl=vcl, up_to_date=True)
 
@@ -192,3 +192,69 @@ def test_troubles_that_pods_report_reach_the_message_once_they_last(serving, des
     assert readiness.message == f"1 of 2 ready pods can't follow the cluster: b: {trouble}"
     assert probe(serving, {"a": good(desired)}, desired=desired, now=120.0).has_changed
     assert serving.readiness[GATEWAY].message == ""
+
+
+def test_backends_that_cannot_have_endpoints_are_named_once_that_lasts(serving, desired):
+    reason = "shop/web:80: no EndpointSlice has the label kubernetes.io/service-name: web"
+    report = structs.replace(good(desired), unserved=UnservedReport(7000, (reason,)))
+    pods = {"a": good(desired), "b": report}
+    assert probe(serving, pods, desired=desired, now=100.0) == ProbeOutcome(False, SILENT_SECONDS)
+    assert probe(serving, pods, desired=desired, now=100.0 + HOLD_SECONDS) == ProbeOutcome(True, SERVING_SECONDS)
+    readiness = serving.readiness[GATEWAY]
+    assert (readiness.is_serving, readiness.message) == (True, "")
+    assert readiness.unserved == f"{reason}; and 6999 more"
+    assert probe(serving, {"a": good(desired)}, desired=desired, now=120.0).has_changed
+    assert serving.readiness[GATEWAY].unserved == ""
+
+
+def test_hostile_pod_makes_no_long_message(serving, desired):
+    report = structs.replace(good(desired), unserved=UnservedReport(3, ("x" * 900, "y" * 900, "z" * 900)))
+    for now in (100.0, 100.0 + HOLD_SECONDS):
+        probe(serving, {"a": report}, desired=desired, now=now)
+    assert len(serving.readiness[GATEWAY].unserved) < 1000
+
+
+LATER = frozenset({"http-8080"})
+
+
+def probe_set(tracker, desired, *pods: tuple[str, ...], now: float = 0.0) -> ProbeOutcome:
+    """Probe pods of a Gateway with a ListenerSet on port 8080, each with further sockets open."""
+    expected = structs.replace(desired.expected, set_sockets=LATER)
+    own = good(desired)
+    reports = {f"pod-{number}": structs.replace(own, sockets=(*own.sockets, *more)) for number, more in enumerate(pods)}
+    return tracker.on_reports(GATEWAY, Situation(expected, reports, SERVICE), now)
+
+
+OPEN, CLOSED = ("http-8080=:8080",), ()
+
+
+def test_new_port_of_a_listener_set_is_probed_soon_until_pods_have_opened_it(serving, desired):
+    serving.hasten(GATEWAY)
+    outcomes = [probe_set(serving, desired, CLOSED) for _ in range(9)]
+    assert [outcome.next_probe for outcome in outcomes[:4]] == [FIRST_SECONDS, 0.2, 0.4, 0.8]
+    assert outcomes[-1].next_probe == SILENT_SECONDS
+    assert serving.readiness[GATEWAY].is_serving, "no Gateway waits for ports of ListenerSets"
+    assert probe_set(serving, desired, OPEN) == ProbeOutcome(True, SERVING_SECONDS)
+    assert serving.readiness[GATEWAY].open_sockets >= LATER
+
+
+def test_new_pod_that_opens_a_port_in_a_moment_does_not_close_it_for_the_listener_set(tracker, desired):
+    probe_set(tracker, desired, OPEN)
+    assert probe_set(tracker, desired, OPEN, CLOSED, now=100.0) == ProbeOutcome(False, FIRST_SECONDS)
+    assert tracker.readiness[GATEWAY].open_sockets >= LATER
+    assert not probe_set(tracker, desired, OPEN, OPEN, now=101.0).has_changed
+
+
+def test_port_that_stays_closed_in_a_pod_is_closed_for_the_listener_set(tracker, desired):
+    probe_set(tracker, desired, OPEN)
+    probe_set(tracker, desired, OPEN, CLOSED, now=100.0)
+    assert not probe_set(tracker, desired, OPEN, CLOSED, now=100.0 + HOLD_SECONDS - 1).has_changed
+    assert probe_set(tracker, desired, OPEN, CLOSED, now=100.0 + HOLD_SECONDS).has_changed
+    assert not LATER & tracker.readiness[GATEWAY].open_sockets
+
+
+def test_each_closure_of_a_port_is_a_moment_of_its_own(tracker, desired):
+    probe_set(tracker, desired, OPEN)
+    for now in (100.0, 120.0, 140.0):
+        assert not probe_set(tracker, desired, CLOSED, now=now).has_changed
+        assert not probe_set(tracker, desired, OPEN, now=now + 1).has_changed

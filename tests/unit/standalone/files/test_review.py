@@ -1,9 +1,12 @@
 """What valid objects say in vain."""
 
+import msgspec
 import pytest
 
+from varnish_gateway.api.varnish import ParametersSpec
 from varnish_gateway.standalone.files.manifests import read_manifest
 from varnish_gateway.standalone.files.objects import Objects
+from varnish_gateway.standalone.files.review import HONOURED
 from varnish_gateway.standalone.schema import Catalogue
 
 CATALOGUE = Catalogue()
@@ -113,10 +116,28 @@ def test_parameters_that_no_class_references_are_found(files):
     assert files.findings == []
 
 
+def test_honoured_parameters_exist():
+    """Every other field is reported, so a field that is added is never ignored in silence."""
+    assert {field.name for field in msgspec.structs.fields(ParametersSpec)} >= HONOURED
+
+
 def test_parameters_of_pods_are_found(files):
-    text = PARAMETERS % '{replicas: 3, podAnnotations: {a: b}, varnishdExtraArgs: ["-p", "thread_pools=1"]}'
+    text = PARAMETERS % "{replicas: 3, podAnnotations: {a: b}, varnishdExtraArgs: [-pa=b], http2: {plaintext: true}}"
     (finding,) = files.update(parameters=text, gatewayclass=CLASS % "mine")
     assert finding == (
         "parameters.yaml:2: GatewayClassParameters mine:"
         " spec.replicas, spec.podAnnotations: no effect on one machine; vgw run has no pods"
     )
+
+
+def test_invalidation_in_a_file_is_reported(files):
+    text = """
+apiVersion: gateway.varnish-software.com/v1alpha1
+kind: VarnishCacheInvalidation
+metadata: {name: one}
+spec: {gatewayRef: {name: gw}, everything: true}
+"""
+    (found,) = files.update(invalidation=text)
+    assert found.startswith("invalidation.yaml:2: VarnishCacheInvalidation default/one: is not carried out: ")
+    files.update(invalidation="")
+    assert files.findings == []

@@ -261,9 +261,9 @@ def test_change_of_one_listener_set_recomputes_only_that_one():
     layers, computed = recording(listener_sets.RESOLVE)
     translator = Translator(layers, assume_class=True)
     sets = [listener_set(f"s{number}") for number in range(1000)]
-    began = time.perf_counter()
+    began = time.process_time()
     translator.update(keyed(gateway(**EVERYWHERE), service(), *sets))
-    assert time.perf_counter() - began < 5, "far from quadratic"
+    assert time.process_time() - began < 5, "far from quadratic"
     computed.clear()
     delta = translator.update(keyed(listener_set("s500", entry(hostname="other.example.com"))))
     assert [key.name for key in computed] == ["s500"]

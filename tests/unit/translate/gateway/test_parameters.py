@@ -3,7 +3,7 @@ import pytest
 from support.builders.objects import VARNISH_API, obj, view_of
 from varnish_gateway import api, ir
 from varnish_gateway.api import Key
-from varnish_gateway.api.varnish import Autoscaling, Logging, ServiceParameters
+from varnish_gateway.api.varnish import Autoscaling, Logging, ServiceParameters, SharesParameters
 from varnish_gateway.translate.gateway.parameters import Configured, validate_parameters
 
 REF = {"userVCLConfigMapRef": {"name": "vcl", "namespace": "team"}}
@@ -73,6 +73,7 @@ def test_everything_is_handed_on():
         "extraVolumes": [{"name": "geo"}],
         "extraVolumeMounts": [{"name": "geo", "mountPath": "/geo"}],
         "extraInitContainers": [{"name": "first", "image": "example.com/first:1"}],
+        "shares": {"namespace": 90, "webSockets": 40, "routeConnections": 100},
     }
     assert ask(**spec).parameters == ir.Parameters(
         image="example.com/gateway:1",
@@ -90,6 +91,7 @@ def test_everything_is_handed_on():
         extra_volumes=({"name": "geo"},),
         extra_volume_mounts=({"name": "geo", "mountPath": "/geo"},),
         extra_init_containers=({"name": "first", "image": "example.com/first:1"},),
+        shares=SharesParameters(namespace=90, web_sockets=40, route_connections=100),
     )
 
 

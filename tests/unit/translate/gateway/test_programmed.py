@@ -1,3 +1,5 @@
+import msgspec
+
 from support.builders.objects import gateway, keyed, listener_set
 from varnish_gateway import ir
 from varnish_gateway.api import Key
@@ -37,7 +39,15 @@ def test_unserved_gateway_has_the_reason():
 
 def test_a_message_is_no_longer_than_the_api_server_takes():
     got = with_programmed(status(), served=False, message="x" * 40_000)
-    assert len(programmed(got)[2]) == len(programmed(got.listeners[0])[2]) == MESSAGE_LIMIT
+    assert len(programmed(got)[2]) == MESSAGE_LIMIT
+
+
+def test_status_of_many_listeners_with_a_long_message_can_be_stored():
+    many = gateway("gw", *({"name": f"p{port}", "port": port, "protocol": "HTTP"} for port in range(8000, 8064)))
+    translated = Translator(assume_class=True).update(keyed(many)).statuses[Key("Gateway", "default", "gw")]
+    got = with_programmed(translated, served=False, message="x" * 40_000)
+    assert len(got.listeners) == 64
+    assert len(msgspec.json.encode(got)) < 200_000
 
 
 def test_a_reason_of_the_gateway_is_not_one_of_its_listeners():
@@ -68,3 +78,19 @@ def test_a_listener_set_is_programmed_with_its_gateway():
     waiting = with_parent_programmed(pending, served=False, reason="AddressNotAssigned", message="no address")
     assert programmed(waiting) == ("False", "ParentNotProgrammed", "no address")
     assert programmed(waiting.listeners[0]) == ("False", "Pending", "no address")
+
+
+def test_a_listener_whose_socket_is_closed_is_pending_with_its_listener_set():
+    allowing = gateway(allowedListeners={"namespaces": {"from": "Same"}})
+    entries = ({"name": name, "port": port, "protocol": "HTTP"} for name, port in (("one", 81), ("two", 82)))
+    delta = Translator(assume_class=True).update(keyed(allowing, listener_set("set", *entries)))
+    pending = delta.statuses[Key("ListenerSet", "default", "set")]
+    got = with_parent_programmed(pending, served=True, message="later", closed={"two": "http-82"})
+    message = "http-82 is not open in the pods yet; later"
+    assert programmed(got) == ("False", "Pending", message)
+    assert [programmed(each) for each in got.listeners] == [
+        ("True", "Programmed", "later"),
+        ("False", "Pending", message),
+    ]
+    down = with_parent_programmed(pending, served=False, message="no address", closed={"two": "http-82"})
+    assert programmed(down) == ("False", "ParentNotProgrammed", "no address")

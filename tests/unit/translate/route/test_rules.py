@@ -1,5 +1,6 @@
 from support.builders.objects import route, service, view_of
 from varnish_gateway.ir import wire
+from varnish_gateway.translate.route.compiled_matches import compile_matches
 from varnish_gateway.translate.route.rules import Rules, translate_rules
 
 WEB = {"name": "web", "port": 80}
@@ -7,7 +8,8 @@ SERVED = wire.Backend(service="default/web", port=80, port_name="http")
 
 
 def translate(*rules: dict) -> Rules:
-    return translate_rules(route(rules=rules), allow_external_name=True, view=view_of(service()))
+    asked = route(rules=rules)
+    return translate_rules(asked, compile_matches(asked), allow_external_name=True, view=view_of(service()))
 
 
 def test_a_rule_with_a_backend():
@@ -99,3 +101,12 @@ def test_a_rule_with_valid_matches_is_not_marked_by_another_problem():
 def test_one_missing_service_is_one_problem():
     gone = {"backendRefs": [{"name": "gone", "port": 80}]}
     assert len(translate(gone, gone).unresolved) == 1
+
+
+def test_valid_regex_without_a_backend_answers_500_by_a_backend():
+    """Otherwise ghost would take it for what an earlier operator left of an invalid one, and rank it last."""
+    regex = {"matches": [{"path": {"type": "RegularExpression", "value": "/tea/.*"}}]}
+    for rule in (regex, {**regex, "filters": [{"type": "ExtensionRef"}]}):
+        (translated,) = translate(rule).rules
+        assert (translated.status, translated.backends) == (None, (wire.Backend(status=500),))
+        assert not translated.approximate

@@ -1,4 +1,6 @@
 //! Budgets of routes and of requests.
 
+mod policy;
 mod request;
 mod route;
+mod shares;

@@ -1,6 +1,9 @@
 //! The budget of a request.
 
-use ghost_core::{OverBudget, OwnedRequest};
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use ghost_core::{OverBudget, OwnedRequest, Request};
 
 use crate::support::{get, one_listener, request, rule, TestRouter};
 
@@ -51,6 +54,46 @@ fn path_or_query_that_takes_too_many_steps_is_an_error() {
     assert_eq!(over(&queries, &get("h", &format!("/{long}"))), None);
 }
 
+/// Many routes of other tenants for one path, which compare headers or parameters and none of
+/// whose matches has a pattern.
+#[test]
+fn matches_without_a_pattern_take_steps_too() {
+    let exact = |kind: &str| {
+        let conditions: Vec<_> =
+            (0..16).map(|n| format!(r#"{{"name": "x-{n}", "value": "v"}}"#)).collect();
+        let conditions = conditions.join(",");
+        router(2_000, move |n| {
+            format!(r#"{{"{kind}": [{conditions}, {{"name": "n", "value": "{n}"}}]}}"#)
+        })
+    };
+    let with_all = (0..16).fold(get("h", "/"), |got, n| got.with_header(&format!("x-{n}"), "v"));
+    let headers = exact("headers");
+    assert_eq!(over(&headers, &with_all), Some(OverBudget::Header));
+    assert_eq!(over(&headers, &get("h", "/")), None);
+    let query: Vec<_> = (0..16).map(|n| format!("x-{n}=v")).collect();
+    let queries = exact("query");
+    let all = get("h", &format!("/?{}", query.join("&")));
+    assert_eq!(over(&queries, &all), Some(OverBudget::Target));
+    assert_eq!(over(&queries, &get("h", "/")), None);
+}
+
+#[test]
+fn ordinary_routes_take_a_part_of_the_budget() {
+    let conditions: Vec<_> =
+        (0..16).map(|n| format!(r#"{{"name": "x-{n}", "value": "v"}}"#)).collect();
+    let conditions = conditions.join(",");
+    let largest = router(128, |n| {
+        format!(r#"{{"headers": [{conditions}], "query": [{{"name": "q{n}", "value": "1"}}]}}"#)
+    });
+    let with_all = (0..16).fold(get("h", "/"), |got, n| got.with_header(&format!("x-{n}"), "v"));
+    assert_eq!(over(&largest, &with_all), None);
+    let paths = router(10_000, |n| format!(r#"{{"path": {{"type": "prefix", "value": "/{n}"}}}}"#));
+    assert_eq!(over(&paths, &get("h", "/9999")), None);
+    let tenants =
+        router(10_000, |n| format!(r#"{{"headers": [{{"name": "x-tenant", "value": "{n}"}}]}}"#));
+    assert_eq!(over(&tenants, &get("h", "/").with_header("x-tenant", "none")), None);
+}
+
 #[test]
 fn pattern_spends_only_the_bytes_that_it_reads() {
     let header = "a".repeat(30 << 10);
@@ -59,6 +102,59 @@ fn pattern_spends_only_the_bytes_that_it_reads() {
         let router = router(500, |n| value("headers", &format!("{pattern}(|{n})")));
         assert_eq!(over(&router, &get("h", "/").with_header("x", header.as_str())), None);
     }
+}
+
+#[test]
+fn patterns_that_read_nothing_take_steps_too() {
+    // Finding thousands of patterns in memory takes milliseconds.
+    let pattern = |n| if n % 2 == 0 { format!("b{n}") } else { format!("[b-z]{n}") };
+    let router = router(6_000, |n| value("headers", &pattern(n)));
+    assert_eq!(over(&router, &get("h", "/").with_header("x", "a")), Some(OverBudget::Header));
+}
+
+#[test]
+fn large_table_takes_more_steps_because_it_waits_for_memory() {
+    let long = "ab".repeat(15 << 10);
+    let padded = |bits, n| format!("{}|(?:a|b)*a(?:a|b){{{bits}}}x{n}", "q".repeat(80));
+    for (bits, expected) in [(5, None), (11, Some(OverBudget::Header))] {
+        let router = router(10, |n| value("headers", &padded(bits, n)));
+        assert_eq!(over(&router, &get("h", "/").with_header("x", long.as_str())), expected);
+    }
+}
+
+/// A request that counts how often its headers are read.
+struct Counting(OwnedRequest, Cell<usize>);
+
+impl Request for Counting {
+    fn socket(&self) -> &str {
+        self.0.socket()
+    }
+    fn host(&self) -> &[u8] {
+        self.0.host()
+    }
+    fn method(&self) -> &[u8] {
+        self.0.method()
+    }
+    fn path(&self) -> &[u8] {
+        self.0.path()
+    }
+    fn query(&self) -> Option<&[u8]> {
+        self.0.query()
+    }
+    fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        self.1.set(self.1.get() + 1);
+        self.0.header(name)
+    }
+}
+
+#[test]
+fn lines_of_a_header_are_joined_once_for_all_matches() {
+    let router = router(100, |n| value("headers", &format!("b,c{n}?")));
+    let lines = get("h", "/").with_header("x", "b").with_header("x", "c7");
+    assert_eq!(rule(&router, &lines), "ns/r7/0");
+    let counting = Counting(lines, Cell::new(0));
+    assert!(router.find(&counting).is_ok_and(|found| found.is_some()));
+    assert_eq!(counting.1.get(), 1);
 }
 
 #[test]
@@ -91,7 +187,7 @@ fn error_names_the_part_the_limit_and_the_remedy() {
     assert_eq!((OverBudget::Header.status(), OverBudget::Target.status()), (431, 414));
     assert_eq!(
         OverBudget::Header.to_string(),
-        "the regular expressions of routes take more than 1500000 steps for one of its headers; \
-         shorten it, or use fewer regular expressions"
+        "routes and their cache policy take more than 1500000 steps for one of its headers; \
+         shorten it, or use fewer matches, regular expressions or globs"
     );
 }

@@ -25,6 +25,11 @@ impl<'c> Backend<'c> {
         Self { raw, _call: PhantomData }
     }
 
+    /// Whether there is one.
+    pub fn is_some(self) -> bool {
+        !self.raw.is_null()
+    }
+
     /// What the director holds, if it is of this kind.
     pub fn kind<K: Kind>(self) -> Option<&'c K> {
         // SAFETY: `new` promises that it is null or valid.

@@ -12,7 +12,7 @@ use std::ptr;
 use super::fence::fence;
 use super::identity::Identity;
 use super::sys;
-use super::vcl::Vcl;
+use super::vcl::{context, Vcl};
 
 /// Why varnishd did not accept a director.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ impl Director {
     pub fn add<K: Kind>(vcl: &Vcl, name: &str, kind: K) -> Result<Self, Refused> {
         let name = CString::new(name.replace('\0', "?")).unwrap_or_default();
         let visit = vcl.visit().ok_or(Refused::COOLING)?;
-        let ctx = visit.context();
+        let ctx = context(&visit);
         let kind = Box::into_raw(Box::new(kind));
         // SAFETY: the VCL is warm; the format takes the one string that follows.
         let raw = unsafe {

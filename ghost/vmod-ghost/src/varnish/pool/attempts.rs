@@ -14,10 +14,9 @@ use super::bytes::{self, Bytes};
 use super::native::Native;
 use super::second_chance::SecondChance;
 use super::timeouts::{Limit, Timeouts};
-use super::upload::Upload;
-use super::{body_deadline, drain, finish_native, served, Served};
+use super::{body_deadline, drain, finish_native, sending, served, Served};
 use crate::varnish::director::methods_of;
-use crate::varnish::fetch::{workspace_of, Fetch};
+use crate::varnish::fetch::{now, workspace_of, Fetch};
 use crate::varnish::sys;
 use crate::varnish::task::{self, Memory};
 
@@ -95,15 +94,14 @@ impl<'f, 'c> Attempts<'f, 'c> {
         let Some(get_headers) = (unsafe { methods_of(raw).gethdrs }) else { return self.last };
         // Before the attempt: once it has succeeded, nothing that could panic may stand
         // between it and the return, for only `finish` gives the connection back.
-        self.served.get_mut().0 = Some((Arc::clone(native), self.earlier));
+        *self.served.get_mut() = Served(Some((Arc::clone(native), self.earlier)), Some(now()));
         let timeouts = Timeouts::begin(self.fetch, limit);
         let second_chance = SecondChance::begin(self.fetch, once);
-        let upload = Upload::begin(self.fetch, limit);
         bytes::set(self.fetch, Bytes::default());
         // SAFETY: the busyobj is this thread's, and gethdrs is called as varnishd itself
         // calls it: without a connection open, with an empty beresp.
-        let answered = unsafe { get_headers(ctx, raw) == 0 };
-        let stalled = upload.end();
+        let read_head = || unsafe { get_headers(ctx, raw) == 0 };
+        let (answered, stalled) = sending::within(self.fetch, limit, read_head);
         second_chance.end(self.fetch);
         self.last = if answered {
             bytes::set(self.fetch, bytes::sum(self.fetch.raw().acct, &self.earlier));
@@ -122,13 +120,15 @@ impl<'f, 'c> Attempts<'f, 'c> {
             }
         };
         timeouts.end(self.fetch);
-        self.discard_if_late(limit);
+        self.discard_if_late(limit, stalled);
         self.last
     }
 
-    /// A response whose head is complete only when time is up would lose its body.
-    fn discard_if_late(&mut self, limit: Limit) {
-        let late = limit.moment().filter(|&moment| moment <= Instant::now());
+    /// A response whose head is complete only when time is up would lose its body, as would one
+    /// whose connection was shut down.
+    fn discard_if_late(&mut self, limit: Limit, stalled: bool) {
+        let end = if stalled { Some(Instant::now()) } else { limit.moment() };
+        let late = end.filter(|&moment| moment <= Instant::now());
         if late.is_some() && self.is_answered() {
             self.discard(late);
             self.last = Ended::TimedOut;

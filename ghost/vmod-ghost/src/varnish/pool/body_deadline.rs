@@ -4,10 +4,9 @@ use std::ffi::{c_void, CStr};
 use std::time::Instant;
 
 use super::drain::has_body;
-use crate::varnish::fetch::{workspace_of, Fetch};
+use crate::varnish::fetch::Fetch;
 use crate::varnish::processor::{Processor, Step};
 use crate::varnish::sys;
-use crate::varnish::workspace;
 
 /// Fails a body at a moment. It lies on the workspace of its fetch.
 struct Deadline {
@@ -28,12 +27,9 @@ pub(super) fn set(fetch: &mut Fetch<'_>, moment: Instant) {
         if htc.is_null() || !has_body(htc) {
             return;
         }
-        // Without room for it, too long a response is better than none.
-        let Some(room) = workspace::room_for::<Deadline>(workspace_of(bo)) else { return };
         let between_bytes = (*htc).between_bytes_timeout;
-        let deadline = room.cast::<Deadline>();
-        deadline.write(Deadline { moment, between_bytes, htc });
-        let _ = DEADLINE.push((*bo).vfc, deadline);
+        // Without room for it, too long a response is better than none.
+        let _ = DEADLINE.add(bo, Deadline { moment, between_bytes, htc });
     }
 }
 

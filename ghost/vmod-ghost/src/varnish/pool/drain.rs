@@ -57,7 +57,7 @@ unsafe fn reaches_end(socket: c_int, vfc: *mut sys::vfp_ctx, end: Instant) -> bo
 ///
 /// # Safety
 /// `htc` is valid.
-pub(super) unsafe fn has_body(htc: *const sys::http_conn) -> bool {
+pub(in crate::varnish) unsafe fn has_body(htc: *const sys::http_conn) -> bool {
     // SAFETY: as promised by the caller; the rest are constants of varnishd's.
     unsafe {
         let without = [sys::BS_NONE.as_ptr(), sys::BS_ERROR.as_ptr()];

@@ -8,14 +8,16 @@ pub(super) mod attempts;
 mod body_deadline;
 mod bytes;
 mod drain;
+pub(super) mod kept_body;
 pub(super) mod native;
 pub(super) mod pipe;
+mod request_step;
 mod second_chance;
+mod sending;
 mod socket;
 pub(super) mod statistics;
 pub(super) mod timeouts;
 pub(super) mod tunnel;
-mod upload;
 
 use std::ffi::{c_int, CStr};
 use std::ptr;
@@ -29,6 +31,7 @@ use super::sys::{self, Ctx};
 use super::task::{self, Slot, Task};
 use super::workspace;
 use bytes::Bytes;
+pub(super) use drain::has_body;
 use native::Native;
 
 /// Header lines that varnishd may add to a request when it sends it: Transfer-Encoding, and
@@ -63,15 +66,21 @@ impl<K: Balance> Methods<K> {
     }
 }
 
-/// Where the response of a fetch comes from, and the bytes of failed attempts before it.
+/// Where the response of a fetch comes from, and the bytes of failed attempts before it; when
+/// the attempt began.
 #[derive(Default)]
-struct Served(Option<(Arc<Native>, Bytes)>);
+struct Served(Option<(Arc<Native>, Bytes)>, Option<f64>);
 
 impl Task for Served {
     fn slot() -> &'static Slot<Self> {
         static SLOT: Slot<Served> = Slot::new(c"ghost served");
         &SLOT
     }
+}
+
+/// When the attempt began that serves the fetch of `ctx`, by varnishd's clock.
+pub(super) fn began(ctx: &sys::vrt_ctx) -> Option<f64> {
+    task::recall::<Served>(ctx)?.get().1
 }
 
 /// The native backend that serves the fetch of `ctx`, for a call of its methods.

@@ -10,7 +10,7 @@ use std::ptr;
 use super::statistics::Statistics;
 use crate::varnish::director::{Director, Refused};
 use crate::varnish::sys;
-use crate::varnish::vcl::Vcl;
+use crate::varnish::vcl::{context, Vcl};
 
 /// The value of a time-out that is not set. varnishd accepts the wrong one without an error
 /// and times out at once.
@@ -58,7 +58,7 @@ impl Native {
             ..Default::default()
         };
         let visit = vcl.visit().ok_or(Refused::COOLING)?;
-        let ctx = visit.context();
+        let ctx = context(&visit);
         let cluster = statistics.next();
         // SAFETY: the VCL is warm; varnishd copies what the description refers to.
         let raw = unsafe {

@@ -14,6 +14,7 @@ use crate::varnish::synthetic::{message, Response};
 use crate::varnish::sys::{self, Ctx};
 
 const NO_UPGRADE: &str = "the endpoint did not upgrade to a WebSocket";
+const NO_TUNNEL: &str = "the gateway can't open the WebSocket";
 
 /// The callback `http1pipe`.
 pub(super) unsafe extern "C" fn pipe<K: Balance>(
@@ -28,9 +29,12 @@ pub(super) unsafe extern "C" fn pipe<K: Balance>(
         if has_room(&mut fetch) {
             kind.fetch(&mut fetch);
         }
-        let (status, reason) = outcome(&fetch);
-        kind.piped(&fetch, status);
+        let (mut status, mut reason) = outcome(&fetch);
         let tunnel = if status == 101 { Tunnel::of(&mut fetch) } else { None };
+        if tunnel.is_none() && status < 502 {
+            (status, reason) = (502, if reason.is_empty() { NO_TUNNEL.to_owned() } else { reason });
+        }
+        kind.piped(&fetch, status);
         let head = fetch.beresp().map(|beresp| head(&beresp)).unwrap_or_default();
         if !fetch.raw().htc.is_null() {
             // SAFETY: the fetch has a connection of the director's.
@@ -39,7 +43,7 @@ pub(super) unsafe extern "C" fn pipe<K: Balance>(
         if let Some(tunnel) = tunnel {
             tunnel.copy(ctx, &head);
         } else {
-            let response = Response::error(status.max(502), &reason);
+            let response = Response::error(status, &reason);
             // SAFETY: a pipe has a client, whose socket is open.
             unsafe { write(client_socket(ctx.req), &[&message(&response)]) };
         }

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_short, c_ulong, c_void};
 use std::mem;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// As the kernel defines them on Linux.
@@ -59,6 +60,12 @@ impl Socket {
         };
         let size = if got == 0 { size } else { 0 };
         isize::try_from(size / 8).unwrap_or(0).max(LEAST)
+    }
+
+    /// A descriptor of ghost's own for the same connection, if the process may have one more.
+    pub(super) fn duplicate(self) -> Option<OwnedFd> {
+        // SAFETY: it is open during the call.
+        unsafe { BorrowedFd::borrow_raw(self.0) }.try_clone_to_owned().ok()
     }
 
     /// Have reads and writes end or fail from now on.

@@ -124,6 +124,15 @@ impl Waits {
         self.until.is_none() && self.stall.is_none()
     }
 
+    /// When an attempt whose connection is open has to be over. Without a limit, varnishd waits
+    /// for the response, and for each piece of its head, as long as an endpoint has for a piece
+    /// of the request.
+    pub(super) fn end_of_attempt(&self) -> Option<Instant> {
+        let stalled =
+            self.stall.and_then(|stall| Instant::now().checked_add(stall.saturating_mul(3)));
+        stalled.into_iter().chain(self.until).min()
+    }
+
     /// Whether there is time left.
     pub(super) fn leave_time(&self) -> bool {
         self.until.is_none_or(|until| Instant::now() < until)

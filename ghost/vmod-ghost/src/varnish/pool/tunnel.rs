@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::mem::ManuallyDrop;
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, RawFd};
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use super::served;
 use crate::varnish::client::Client;
 use crate::varnish::fetch::Fetch;
 use crate::varnish::http::Http;
+use crate::varnish::parameters::pipe_timeout;
 use crate::varnish::sys;
 
 /// What varnishd counts of a pipe: bytes of the two heads, and both ways.
@@ -50,7 +51,7 @@ extern "C" {
 
 /// A connection to an endpoint that has agreed to upgrade.
 pub struct Tunnel {
-    socket: OwnedFd,
+    socket: TcpStream,
     /// What the endpoint has sent after its head.
     early: Vec<u8>,
     native: Arc<Native>,
@@ -76,37 +77,25 @@ impl Tunnel {
             (*htc).pipeline_e = ptr::null_mut();
             (*htc).body_status = sys::BS_NONE.as_ptr();
             (*htc).doclose = sys::SC_RESP_CLOSE.as_ptr();
-            Some(Self { socket, early, native })
+            Some(Self { socket: socket.into(), early, native })
         }
     }
 
-    /// Send the head of the response, and copy until one side closes. varnishd sends nothing
-    /// more to the client. False if varnishd allows no further tunnel: nothing is sent then.
-    ///
-    /// A tunnel holds the thread of its client; this is the one place where tunnels that
-    /// follow a fetch begin and end.
-    pub fn run(self, client: &Client<'_>, resp: &Http<'_>) -> bool {
+    /// Ask varnishd for the tunnel; None if it allows no further one, and the client gets an
+    /// error in its stead.
+    pub fn enter(self) -> Option<OpenTunnel> {
         // SAFETY: varnishd counts pipes under a lock of its own.
-        if unsafe { V1P_Enter() } != 0 {
-            return false;
-        }
-        self.copy(client.ctx, &head(resp));
-        // SAFETY: as above; the tunnel has entered.
-        unsafe { V1P_Leave() };
-        // SAFETY: varnishd delivers a request in this call. The client's socket stays its own;
-        // a shut down one rejects the response that varnishd is going to write.
-        unsafe {
-            let req = client.ctx.req;
-            (*req).doclose = sys::SC_TX_PIPE.as_ptr();
-            let socket = ManuallyDrop::new(TcpStream::from_raw_fd((*(*req).sp).fd));
-            let _ = socket.shutdown(Shutdown::Both);
-        }
-        true
+        let refused = unsafe { V1P_Enter() } != 0;
+        (!refused).then(|| OpenTunnel(self))
     }
 
     /// Send a head, copy, and charge the endpoint for the bytes.
     pub(super) fn copy(&self, ctx: &sys::vrt_ctx, head: &[u8]) {
         let mut bytes = PipeBytes::default();
+        // varnishd limits how long a pipe is silent, but not how long a write to an endpoint
+        // takes that reads nothing.
+        let longest = Some(pipe_timeout()).filter(|longest| !longest.is_zero());
+        let _ = self.socket.set_write_timeout(longest);
         // SAFETY: the context is that of a client's request over HTTP/1, on its own thread.
         unsafe {
             if write(client_socket(ctx.req), &[head, &self.early]) {
@@ -118,6 +107,35 @@ impl Tunnel {
                 V1P_Charge(ctx.req, &raw const bytes, (*backend).vsc.cast());
             }
         }
+    }
+}
+
+/// A tunnel that varnishd counts, until this is dropped.
+pub struct OpenTunnel(Tunnel);
+
+impl OpenTunnel {
+    /// Send the head of the response, and copy until one side closes. varnishd sends nothing
+    /// more to the client.
+    ///
+    /// A tunnel holds the thread of its client; this is the one place where tunnels that
+    /// follow a fetch begin and end.
+    pub fn run(self, client: &Client<'_>, resp: &Http<'_>) {
+        self.0.copy(client.ctx, &head(resp));
+        // SAFETY: varnishd delivers a request in this call. The client's socket stays its own;
+        // a shut down one rejects the response that varnishd is going to write.
+        unsafe {
+            let req = client.ctx.req;
+            (*req).doclose = sys::SC_TX_PIPE.as_ptr();
+            let socket = ManuallyDrop::new(TcpStream::from_raw_fd((*(*req).sp).fd));
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for OpenTunnel {
+    fn drop(&mut self) {
+        // SAFETY: varnishd counts pipes under a lock of its own, and has counted this one.
+        unsafe { V1P_Leave() };
     }
 }
 

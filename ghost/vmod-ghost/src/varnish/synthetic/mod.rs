@@ -4,6 +4,7 @@
 //! to generate neither `vcl_synth` nor `vcl_backend_error`.
 
 mod body;
+pub(super) mod request;
 
 use std::ffi::{c_int, CStr};
 use std::fs::File;
@@ -70,8 +71,9 @@ unsafe extern "C" fn get_headers<K: Respond>(ctx: Ctx, director: sys::VCL_BACKEN
     fence(Some(ctx), "answer", -1, || {
         let (Some(kind), Some(mut fetch)) = (kind, Fetch::new(ctx)) else { return -1 };
         let response = kind.respond(&fetch);
-        // A response would replace the object that varnishd goes on serving in grace.
-        if fetch.is_background() && response.status >= 500 {
+        // A response would replace the object that varnishd has, and may go on to serve: in grace,
+        // or because a client has forced its validation.
+        if response.status >= 400 && fetch.replaces_object() {
             fetch.set_error(response.status, reason_of(response.status));
             return -1;
         }

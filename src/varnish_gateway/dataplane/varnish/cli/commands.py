@@ -38,6 +38,10 @@ class Admin:
         """Drop the connection: a new varnishd is about to call."""
         self._endpoint.forget()
 
+    def hang_up(self) -> None:
+        """Drop the connection of a varnishd that has exited: commands fail at once, instead of waiting for its call."""
+        self._endpoint.hang_up()
+
     async def close(self) -> None:
         await self._endpoint.close()
 

@@ -86,6 +86,11 @@ class CliListener:
         self._connection = None
         self._arrived.clear()
 
+    def hang_up(self) -> None:
+        """Drop the connection of a varnishd that has exited: calls fail at once until ``forget`` expects a new one."""
+        self.forget()
+        self._arrived.set()
+
     async def connection(self, timeout: float) -> CliConnection:  # noqa: ASYNC109 - a caller says how long varnishd may be away
         """Return the connection in use, waiting for varnishd to call if there is none."""
         if self._connection is not None and not self._connection.open:

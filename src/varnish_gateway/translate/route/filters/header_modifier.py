@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 FRAMING = frozenset({"content-length", "transfer-encoding"})
 """Headers that delimit a message: a change could split one request into two."""
 LOOP_DETECTION = "cdn-loop"
+INTERNAL = "x-ghost-"
+"""Names of headers begin so by which ghost passes on to itself what it knows about a request."""
+IDENTITY = "x-gateway-"
+"""Names of headers begin so by which backends and user VCL recognise route and listener. A filter may hide them."""
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -42,11 +46,22 @@ def _problems(modifier: HeaderFilter) -> Iterator[str]:
         yield f"header {name} can't be changed, because it delimits the message; remove it from the filter"
     if LOOP_DETECTION in named:
         yield f"header {LOOP_DETECTION} can't be changed, because it ends loops; remove it from the filter"
+    written = {header.name.lower() for header in (*modifier.set, *modifier.add)}
+    reserved = {name for name in named if _begins(name, INTERNAL)} | {
+        name for name in written if _begins(name, IDENTITY)
+    }
+    for name in sorted(reserved):
+        yield f"header {name} can't be changed, because X-Ghost- and X-Gateway- are the gateway's own; use another name"
     for action, names in (("added", [header.name for header in modifier.add]), ("removed", modifier.remove)):
         if any(name.lower() == "host" for name in names):
             yield f"header Host can't be {action}: a request has exactly one; set it, or use URLRewrite.hostname"
     for name in sorted({name for name in named if named.count(name) > 1}):
         yield f"header {name} has more than one of set, add and remove; keep one"
+
+
+def _begins(name: str, prefix: str) -> bool:
+    """Return whether a name begins so; some servers take "_" for "-"."""
+    return name.replace("_", "-").startswith(prefix)
 
 
 def _pairs(headers: Sequence[HTTPHeader]) -> tuple[wire.Header, ...]:

@@ -89,3 +89,23 @@ async def test_varnishd_may_connect_again(endpoint):
     second.write(answer(200, "second"))
     assert await call == "second"
     second.close()
+
+
+async def test_calls_fail_at_once_after_varnishd_exited(endpoint):
+    """Also those that wait already: a varnishd that exited never calls again."""
+    waiting = asyncio.create_task(endpoint.connection(3600))
+    await asyncio.sleep(0)
+    endpoint.hang_up()
+    with pytest.raises(CliError, match="the connection was closed"):
+        await waiting
+    with pytest.raises(CliError, match="the connection was closed"):
+        await endpoint.connection(3600)
+
+
+async def test_next_varnishd_is_expected_after_the_last_one_exited(endpoint):
+    endpoint.hang_up()
+    endpoint.forget()
+    waiting = asyncio.create_task(endpoint.connection(2))
+    _, writer = await call_in(endpoint)
+    assert (await waiting).open
+    writer.close()

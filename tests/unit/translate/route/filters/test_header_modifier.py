@@ -35,6 +35,23 @@ def test_header_of_framing_or_loop_detection_can_not_be_changed(name: str):
         assert reasons(translate(request_headers(**modifier))) == ["UnsupportedValue"]
 
 
+@pytest.mark.parametrize("name", ["X-Ghost-Upgrade", "x-ghost-miss", "X_Ghost_Miss"])
+def test_header_of_the_gateway_itself_can_not_be_changed(name: str):
+    """A filter could make the next try of a fetch one of another client."""
+    header = {"name": name, "value": "1"}
+    for modifier in ({"set": [header]}, {"add": [header]}, {"remove": [name]}):
+        (problem,) = translate(request_headers(**modifier)).problems
+        assert problem.reason == "UnsupportedValue"
+        assert problem.message.startswith(f"header {name.lower()} can't be changed, because X-Ghost- and X-Gateway-")
+
+
+def test_header_that_identifies_the_route_can_be_removed_but_not_set():
+    header = {"name": "X-Gateway-Route", "value": "shop/other"}
+    for modifier in ({"set": [header]}, {"add": [header]}):
+        assert reasons(translate(request_headers(**modifier))) == ["UnsupportedValue"]
+    assert not translate(request_headers(remove=["X-Gateway-Route"])).problems
+
+
 def test_header_with_two_actions_is_unsupported():
     one, two = {"name": "A", "value": "1"}, {"name": "a", "value": "2"}
     for modifier in ({"set": [one], "add": [two]}, {"add": [one], "remove": ["a"]}, {"set": [one], "remove": ["a"]}):

@@ -1,0 +1,16 @@
+//! The cache's decisions.
+
+mod conditional;
+mod directives;
+mod freshness;
+mod index;
+mod invalidation;
+mod key;
+mod lookup;
+mod policy;
+mod rendered;
+mod robustness;
+mod store;
+pub(crate) mod support;
+mod syntax;
+mod vary;

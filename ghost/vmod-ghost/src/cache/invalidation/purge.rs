@@ -1,0 +1,92 @@
+//! Invalidations that the data plane asks for on the reload socket.
+
+use std::time::{Duration, Instant};
+
+use ghost_core::cache::index::{Condition, Invalidation, Mode, Moment, Scope, Target};
+use ghost_core::cache::purge::{self, Named, Purge};
+use ghost_core::target::PathRules;
+use serde_json::json;
+
+use super::{index, shapes};
+use crate::config::on_own_thread;
+use crate::varnish::{self, has_index, Fetch, Response, Unread};
+
+/// The most bytes of a request.
+const MOST: usize = 4 << 20;
+/// For how long it may arrive.
+const ARRIVAL: Duration = Duration::from_secs(10);
+/// For how long targets are begun. The data plane waits for longer than that.
+const WORK: Duration = Duration::from_secs(20);
+
+/// Carry out what the body of a request asks for, and respond with the number of objects for
+/// each target; or with what is wrong, and nothing is carried out.
+pub fn respond(fetch: &Fetch<'_>, paths: &PathRules) -> Response {
+    let body = match fetch.read_body(MOST, ARRIVAL) {
+        Ok(body) => body,
+        Err(Unread::TooLarge) => {
+            return error(413, &format!("the body has more than {MOST} bytes"))
+        }
+        Err(Unread::Missing) => return error(408, "the body did not arrive in time"),
+    };
+    // A regular expression takes more stack than a worker of varnishd's has.
+    let done = on_own_thread(|| Ok(Purge::read(&body, paths).map(|purge| carry_out(&purge))));
+    match done {
+        Ok(Ok(_)) if !has_index() => error(500, "the index of cached objects is broken"),
+        Ok(Ok(Done { objects, left: 0 })) => page(200, &json!({ "objects": objects })),
+        Ok(Ok(Done { objects, left })) => {
+            let done = objects.len();
+            error(503, &format!("{done} targets took too long; send the other {left} again"))
+        }
+        Ok(Err(fault)) => error(400, &fault.to_string()),
+        Err(reason) => error(500, &reason),
+    }
+}
+
+/// How many objects the targets had, and how many targets were left when time was up.
+struct Done {
+    objects: Vec<u64>,
+    left: usize,
+}
+
+fn carry_out(purge: &Purge) -> Done {
+    let (at, begun) = (index::begin(), Instant::now());
+    let routes: Option<Vec<&str>> =
+        purge.routes.as_ref().map(|routes| routes.iter().map(String::as_str).collect());
+    let scope = routes.as_deref().map_or(Scope::All, Scope::Routes);
+    let in_time = purge.targets.iter().take_while(|_| begun.elapsed() < WORK);
+    let objects: Vec<u64> =
+        in_time.map(|named| invalidate(named, (purge.mode, scope), at)).collect();
+    Done { left: purge.targets.len() - objects.len(), objects }
+}
+
+fn invalidate(named: &Named, (mode, scope): (Mode, Scope<'_>), at: Moment) -> u64 {
+    let reach = |target| varnish::invalidate(&Invalidation { target, scope, mode, at });
+    match named {
+        Named::Uri { host, target } => index::invalidate_uri(host, target, (mode, scope), at),
+        Named::Prefix { host, prefix } => reach(Target::Prefix { host, prefix }),
+        Named::Matching { host, pattern } => {
+            let prefix = pattern.literal_prefix();
+            let matches = |indexed: &[u8]| purge::matches(pattern, shapes::target_of(indexed));
+            reach(Target::Matching { host, prefix, matches: Condition(&matches) })
+        }
+        Named::Host(host) => reach(Target::Host(host)),
+        Named::Tags(tags) => {
+            let tags: Vec<&[u8]> = tags.iter().map(Vec::as_slice).collect();
+            reach(Target::Tags(&tags))
+        }
+        Named::Route(route) => reach(Target::Route(route)),
+        Named::Everything => reach(Target::Everything),
+    }
+}
+
+fn error(status: u16, reason: &str) -> Response {
+    page(status, &json!({ "error": reason }))
+}
+
+fn page(status: u16, content: &serde_json::Value) -> Response {
+    Response {
+        status,
+        headers: vec![("Cache-Control", b"no-store".to_vec())],
+        body: content.to_string().into_bytes().into(),
+    }
+}

@@ -1,0 +1,42 @@
+"""Have ghost invalidate objects of the cache.
+
+In:   the port of the reload socket, and an Invalidation.
+Out:  how many objects each target hit, once ghost has carried all of them out. BadDocument says what ghost can't take,
+such as a regular expression; ConnectionError that it is unknown how much was carried out. Asking again does no harm.
+ghost takes only a POST for the host localhost, as it does for a drain.
+"""
+
+import msgspec
+
+from varnish_gateway import errors
+from varnish_gateway.dataplane.ghost.loopback import post
+from varnish_gateway.dataplane.jsontext import read_json
+from varnish_gateway.ir.invalidation import Invalidation, InvalidationResult
+
+PATH = "/.varnish-ghost/invalidate"
+ANSWER_SECONDS = 30.0
+"""A million objects take seconds. Beyond this, clients had better ask again than wait."""
+
+
+async def invalidate(port: int, invalidation: Invalidation) -> tuple[int, ...]:
+    """Return the counts; raise BadDocument or ConnectionError."""
+    status, _, body = await post(port, PATH, ANSWER_SECONDS, msgspec.json.encode(invalidation))
+    if status == 400:
+        raise errors.BadDocument(_reason(body))
+    if status != 200:
+        raise ConnectionError(f"the reload socket answered {status} to the invalidation: {_reason(body)}")
+    try:
+        objects = read_json(body, InvalidationResult, "invalidation").objects
+    except errors.BadDocument as error:
+        raise ConnectionError("the reload socket answered something that is not ghost's") from error
+    if len(objects) != len(invalidation.targets):
+        raise ConnectionError(f"ghost answered {len(objects)} counts to {len(invalidation.targets)} targets")
+    return objects
+
+
+def _reason(body: bytes) -> str:
+    """Return the error that ghost names."""
+    try:
+        return read_json(body, dict[str, str], "invalidation")["error"]
+    except (errors.BadDocument, KeyError):
+        return "ghost names no reason; does the VCL call ghost.recv()?"
