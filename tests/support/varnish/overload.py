@@ -18,9 +18,15 @@ from support.varnish.ghost import Config, GhostHarness, backend, prefix, route, 
 from support.waiting import until
 from varnish_gateway.ir import wire
 
-THREADS = {"thread_pools": "1", "thread_pool_min": "100", "thread_pool_max": "100", "thread_pool_watchdog": "3"}
+THREADS = {
+    "thread_pools": "1",
+    "thread_pool_min": "100",
+    "thread_pool_max": "100",
+    "thread_pool_watchdog": "3",
+    "thread_queue_limit": "200",
+}
 """90 for requests, of which 68 are for one namespace, and 34 for one route. Without shares, fetches that wait for a
-thread would make varnishd's child panic after the time of the watchdog."""
+thread would make varnishd's child panic after the time of the watchdog. No connection of a crowd is dropped."""
 CROWD = 120
 SOON = 3.0
 
@@ -65,7 +71,8 @@ class Crowd:
     def one(self) -> bytes:
         """Wait for the head of a 101, or for a whole 503."""
         whole = until(
-            lambda: self.answers(101) or [one for one in self.answers(503) if one.endswith(b"}")], "an answer"
+            lambda: self.answers(101) or [one for one in self.answers(503) if one.endswith((b"}", b"</html>\n"))],
+            "an answer",
         )
         return whole[0]
 
@@ -112,5 +119,12 @@ def assert_undisturbed(ghost: GhostHarness, path: str = "/fast", *, requests: in
         count += 1
 
 
+def is_from_vcl_synth(received: bytes) -> bool:
+    """Whether the response is that of a request whose rejection found no thread for a fetch."""
+    return b"\r\nContent-Type: text/html" in received
+
+
 def reason(received: bytes) -> str:
+    if is_from_vcl_synth(received):
+        return received.partition(b"\r\n")[0].decode().split(" ", 2)[2]
     return str(json.loads(received.partition(b"\r\n\r\n")[2])["reason"])

@@ -13,6 +13,8 @@ pub struct Place {
     pub pool: usize,
     /// Its workers.
     pub workers: u32,
+    /// Its threads beyond the workers, which no share counts.
+    pub spare: u32,
 }
 
 impl Place {
@@ -21,6 +23,10 @@ impl Place {
         workers <= (self.workers / 100).max(2)
     }
 }
+
+/// One in this many spare threads is for a rejected request: half of them, for a rejection by a
+/// fetch takes two.
+const SPARE_OF_A_REJECTION: u32 = 4;
 
 /// How many workers there would be in the hands of all, of a namespace and of a route.
 #[derive(Clone, Copy)]
@@ -232,6 +238,32 @@ impl HeldWorkers {
 impl Drop for HeldWorkers {
     fn drop(&mut self) {
         self.keep(0);
+    }
+}
+
+/// Two spare threads for a request that was rejected: its own, which waits, and that of the
+/// fetch that makes its response. Until this is dropped.
+#[derive(Debug)]
+pub struct HeldRejection {
+    rejected: Arc<Count>,
+    pool: usize,
+}
+
+impl HeldRejection {
+    /// None where rejected requests hold enough: with all threads waiting for a fetch, there
+    /// would be none left to run one.
+    pub(super) fn new(rejected: &Arc<Count>, at: Place) -> Option<Self> {
+        let most = (at.spare / SPARE_OF_A_REJECTION).max(1);
+        let own = rejected.add(at.pool, 1);
+        // Dropped where it is too many.
+        let held = Self { rejected: Arc::clone(rejected), pool: at.pool };
+        (own <= most).then_some(held)
+    }
+}
+
+impl Drop for HeldRejection {
+    fn drop(&mut self) {
+        self.rejected.subtract(self.pool, 1);
     }
 }
 

@@ -13,6 +13,9 @@
 //! for the routes, and in part for the backends, within what a namespace may hold. Every
 //! thread pool of varnishd counts for itself, because a request never moves to another pool.
 //!
+//! A rejected request may still need a fetch, for its response. Its two threads are spare ones,
+//! which no share counts, and [`Shares::hold_rejection`] bounds how many of these wait.
+//!
 //! Counts are atomics; only [`Shares::route`] and [`Shares::backend`] take a lock, and a
 //! request calls neither.
 //!
@@ -22,7 +25,7 @@
 //!
 //! let shares = Shares::default();
 //! let (slow, other) = (shares.route("shop/slow"), shares.route("shop/other"));
-//! let (at, limits) = (Place { pool: 0, workers: 100 }, Limits::default());
+//! let (at, limits) = (Place { pool: 0, workers: 100, spare: 10 }, Limits::default());
 //! let hold = |route: &Arc<RouteShare>| route.hold(at, &limits, 1);
 //!
 //! let mut held = Vec::new();
@@ -46,7 +49,9 @@ mod models;
 mod primitives;
 
 pub use count::THREAD_POOLS;
-pub use hold::{BackendShare, HeldConnection, HeldWebSocket, HeldWorkers, Place, RouteShare};
+pub use hold::{
+    BackendShare, HeldConnection, HeldRejection, HeldWebSocket, HeldWorkers, Place, RouteShare,
+};
 pub use limits::{Exhausted, Limits, SharedLimits};
 
 use std::collections::HashMap;
@@ -61,6 +66,8 @@ use hold::{Connections, NamespaceShare};
 #[derive(Debug, Default)]
 pub struct Shares {
     all: Arc<Count>,
+    /// Rejected requests that need a fetch.
+    rejected: Arc<Count>,
     named: Mutex<Named>,
     rejections: [AtomicU64; Exhausted::ALL.len()],
 }
@@ -95,6 +102,12 @@ impl Shares {
         find(backends, &format!("{namespace} {name}"), || {
             BackendShare::new(find(connections, name, Connections::default))
         })
+    }
+
+    /// Have a rejected request wait for a fetch that makes its response. None where too many do.
+    #[must_use]
+    pub fn hold_rejection(&self, at: Place) -> Option<HeldRejection> {
+        HeldRejection::new(&self.rejected, at)
     }
 
     /// Count a request that was rejected.

@@ -24,7 +24,7 @@ struct World {
 
 impl World {
     fn new(workers: u32, most: u32, sizes: &WorkerShares) -> Arc<Self> {
-        let at = Place { pool: 0, workers };
+        let at = Place { pool: 0, workers, spare: 0 };
         let (shares, limits) = (Shares::default(), Limits::new(sizes));
         let backend = shares.backend("a", "a/b:80");
         Arc::new(Self { shares, backend, limits, at, most, inside: AtomicU32::new(0) })

@@ -6,7 +6,7 @@
 use ghost_core::shares::{Exhausted, HeldWorkers, Limits};
 
 use super::task::{ClientTask, Outcome};
-use crate::config::{reject, Instance};
+use crate::config::{reject, shares, Instance, Source};
 use crate::varnish::{Client, Memory};
 
 /// The worker that handles a request, and one for its fetch; None where no share counts it.
@@ -28,6 +28,8 @@ pub fn admit(
 /// error that ghost itself made is sent in any case, but not for long to a client that does
 /// not read it.
 pub fn may_deliver(client: &Client<'_>, instance: &Instance, task: &Memory<ClientTask>) -> bool {
+    // A rejected request has no fetch to wait for any more.
+    task.get_mut().rejection = None;
     // The fetch has a worker of its own by now, or there is none.
     if let Some(held) = &mut task.get_mut().workers {
         held.keep(own_workers(client));
@@ -56,6 +58,37 @@ pub fn may_deliver(client: &Client<'_>, instance: &Instance, task: &Memory<Clien
             task.get_mut().dismissed = client.dismiss();
             client.respond_instead(503, &exhausted.to_string());
             false
+        }
+    }
+}
+
+/// Have a rejected request respond by itself if too many others wait for fetches that reject
+/// them. It passes `vcl_synth`, and is not looked up: clients that all wait for a fetch would
+/// leave no thread to run one.
+pub fn reject_at_once(client: &Client<'_>, instance: &Instance, task: &Memory<ClientTask>) {
+    let Some(exhausted) = task.get().rejected else { return };
+    let slot = shares().hold_rejection(client.place());
+    if slot.is_some() {
+        task.get_mut().rejection = slot;
+        return;
+    }
+    report(instance, &task.get().outcome, exhausted);
+    count(instance, &task.get().outcome, Source::Pass, client.seconds());
+    task.get_mut().counted = true;
+    task.get_mut().dismissed = client.dismiss();
+    client.respond_instead(503, &exhausted.to_string());
+}
+
+/// Count the error that `vcl_synth` sends.
+pub fn count(instance: &Instance, outcome: &Outcome, source: Source, seconds: f64) {
+    match outcome {
+        Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
+            entry.target().service.counters.count(503, source, seconds);
+        }
+        Outcome::Unrouted | Outcome::Admin => {
+            if let Some(store) = instance.store() {
+                store.unrouted.count(503, source, seconds);
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ pub fn deliver(client: &Client<'_>, instance: &Instance) -> Result<(), Failure> 
     let Some(task) = client.recall::<ClientTask>() else { return Ok(()) };
     let (status, source, seconds) = (resp.status(), source(client), client.seconds());
     if !admission::may_deliver(client, instance, task) {
-        count_instead(instance, &task.get().outcome, source, seconds);
+        admission::count(instance, &task.get().outcome, source, seconds);
         task.get_mut().counted = true;
         return Ok(());
     }
@@ -90,20 +90,6 @@ fn upgrade(client: &Client<'_>, resp: &mut Http<'_>, task: &ClientTask, count: i
     };
     count(error);
     resp.put_status(error);
-}
-
-/// Count the error that `vcl_synth` sends instead of a hit.
-fn count_instead(instance: &Instance, outcome: &Outcome, source: Source, seconds: f64) {
-    match outcome {
-        Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
-            entry.target().service.counters.count(503, source, seconds);
-        }
-        Outcome::Unrouted | Outcome::Admin => {
-            if let Some(store) = instance.store() {
-                store.unrouted.count(503, source, seconds);
-            }
-        }
-    }
 }
 
 /// Declare which origin may read the response. What the backend declares does not count: the

@@ -99,7 +99,7 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
         }
     }
     // A restart gives back what the request held, before it asks again.
-    memory.get_mut().workers = None;
+    (memory.get_mut().workers, memory.get_mut().rejection) = (None, None);
     if let Some(timeouts) = memory.get_mut().dismissed.take() {
         client.set_send_timeouts(timeouts);
     }
@@ -127,6 +127,7 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
     let (steps, fresh) = (mem::take(&mut memory.get_mut().steps), ClientTask::default());
     *memory.get_mut() =
         ClientTask { outcome, tls, workers, rejected, missing, cached, digest, steps, ..fresh };
+    admission::reject_at_once(client, instance, memory);
     Ok(memory.give(director))
 }
 

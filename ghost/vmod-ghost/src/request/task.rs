@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use ghost_core::shares::{Exhausted, HeldWorkers};
+use ghost_core::shares::{Exhausted, HeldRejection, HeldWorkers};
 use ghost_core::Steps;
 
 use super::body::Missing;
@@ -42,6 +42,8 @@ pub struct ClientTask {
     pub workers: Option<HeldWorkers>,
     /// Why it got none.
     pub rejected: Option<Exhausted>,
+    /// The threads that it needs for that response, until there is one.
+    pub rejection: Option<HeldRejection>,
     /// Why its body has not arrived, if varnishd keeps it. A restart does not read it again.
     pub missing: Option<Missing>,
     /// Whether the response of `vcl_synth` in place of a hit has been counted.

@@ -169,8 +169,7 @@ impl<'c> Client<'c> {
         self.ctx.method == sys::VCL_MET_DELIVER
     }
 
-    /// Leave the subroutine for `vcl_synth`, as `return (synth(status, reason))` does. For
-    /// `vcl_deliver`.
+    /// Leave the subroutine for `vcl_synth`, as `return (synth(status, reason))` does.
     pub fn respond_instead(&self, status: u16, reason: &str) {
         let reason = CString::new(reason).unwrap_or_default();
         // SAFETY: VCL leaves the subroutine when a function has set what follows; varnishd

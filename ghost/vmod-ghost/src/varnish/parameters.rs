@@ -65,7 +65,8 @@ pub fn most_threads() -> usize {
 pub(super) unsafe fn place(worker: *const sys::worker) -> Place {
     // SAFETY: as promised by the caller.
     let pool = unsafe { worker.as_ref() }.map_or(0, |worker| worker.pool as usize);
-    Place { pool: number(pool), workers: of_one_pool() }
+    let threads = threads_of_one_pool();
+    Place { pool: number(pool), workers: for_requests(threads), spare: threads / SPARE }
 }
 
 /// The number of a thread pool. Beyond the most that varnishd may have at a time, where
@@ -76,10 +77,13 @@ fn number(pool: usize) -> usize {
 
 /// How many workers there are for requests, in all thread pools.
 pub fn workers_for_requests() -> u32 {
-    of_one_pool().saturating_mul(thread_pools())
+    for_requests(threads_of_one_pool()).saturating_mul(thread_pools())
 }
 
-fn of_one_pool() -> u32 {
-    let threads = u32::try_from(most_threads()).unwrap_or(u32::MAX);
+fn for_requests(threads: u32) -> u32 {
     threads - threads / SPARE
+}
+
+fn threads_of_one_pool() -> u32 {
+    u32::try_from(most_threads()).unwrap_or(u32::MAX)
 }

@@ -7,7 +7,7 @@ use std::thread;
 use ghost_core::shares::{Exhausted, HeldWorkers, Limits, Place, RouteShare, SharedLimits, Shares};
 use ghost_core::wire;
 
-const AT: Place = Place { pool: 0, workers: 1000 };
+const AT: Place = Place { pool: 0, workers: 1000, spare: 100 };
 
 /// Hold workers until none is left; what is held, and what was exhausted.
 fn fill(route: &Arc<RouteShare>) -> (Vec<HeldWorkers>, Exhausted) {
@@ -186,7 +186,7 @@ fn a_share_of_everything_is_no_limit_but_the_workers() {
 #[test]
 fn threads_that_hold_at_the_same_time_never_exceed_the_workers() {
     let shares = Shares::default();
-    let at = Place { pool: 0, workers: 8 };
+    let at = Place { pool: 0, workers: 8, spare: 1 };
     let all = wire::WorkerShares { namespace: 100, route: 100, ..wire::WorkerShares::default() };
     let (limits, sum) = (Limits::new(&all), AtomicUsize::new(0));
     thread::scope(|scope| {
@@ -204,6 +204,19 @@ fn threads_that_hold_at_the_same_time_never_exceed_the_workers() {
         }
     });
     assert_eq!(shares.held(), 0);
+}
+
+#[test]
+fn rejected_requests_hold_half_of_the_spare_threads() {
+    let shares = Shares::default();
+    let held: Vec<_> = (0..50).map_while(|_| shares.hold_rejection(AT)).collect();
+    assert_eq!(held.len(), 25); // two threads each
+    let elsewhere = Place { pool: 1, ..AT };
+    assert!(shares.hold_rejection(elsewhere).is_some());
+    drop(held);
+    assert!(shares.hold_rejection(AT).is_some());
+    let small = Place { pool: 2, workers: 9, spare: 1 };
+    assert!(shares.hold_rejection(small).is_some(), "there is always room for one");
 }
 
 #[test]
