@@ -75,6 +75,23 @@ def test_clients_that_come_at_once_leave_threads_to_fetches(tea):
         assert counters["routes"]["default/slow"]["status"]["5xx"] == len(crowd.answers(503))
 
 
+def test_recv_outside_of_vcl_recv_leaves_varnishd_running_when_many_are_rejected(tea):
+    """vcl_synth can't follow itself: ghost's 503 would take varnishd's worker down."""
+    vcl = """
+        import vtc;
+        sub vcl_recv { if (req.url == "/slow") { vtc.sleep(1s); } if (req.url == "/again") { return (synth(700)); } }
+        sub vcl_synth { if (resp.status == 700) { set req.url = "/slow"; set req.backend_hint = ghost.recv(); } }
+    """
+    with (
+        ScriptedOrigin(silence) as slow,
+        serving(slow_and_fast(slow, tea), vcl) as ghost,
+        Crowd(ghost.ports["http-80"], SLOW_REQUEST, count=2 * CROWD) as crowd,
+        Crowd(ghost.ports["http-80"], b"GET /again HTTP/1.1\r\nHost: a\r\n\r\n") as others,
+    ):
+        others.answered(700, CROWD)
+        crowd.answered(503, 2 * CROWD - 34)
+
+
 def test_idle_websockets_leave_workers_to_the_others_and_to_their_route(tea):
     with ScriptedOrigin(echo) as sockets, serving(slow_and_fast(sockets, tea)) as ghost:
         handshake = HANDSHAKE.replace(b"/chat", b"/slow")

@@ -66,17 +66,25 @@ impl Sums {
     }
 }
 
+/// What the requests of all namespaces hold.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    pub(super) workers: Count,
+    /// Rejected requests that wait for a fetch.
+    rejected: Count,
+}
+
 /// The share of a namespace.
 #[derive(Debug, Default)]
 pub(super) struct NamespaceShare {
-    /// What the requests of all namespaces hold.
-    all: Arc<Count>,
+    all: Arc<Totals>,
     workers: Count,
+    rejected: Count,
 }
 
 impl NamespaceShare {
-    pub(super) fn new(all: &Arc<Count>) -> Self {
-        Self { all: Arc::clone(all), workers: Count::default() }
+    pub(super) fn new(all: &Arc<Totals>) -> Self {
+        Self { all: Arc::clone(all), ..Self::default() }
     }
 }
 
@@ -179,9 +187,23 @@ impl RouteShare {
         (own <= most).then_some(held).ok_or(Exhausted::Backend)
     }
 
+    /// Have a rejected request wait for a fetch that makes its response. A namespace holds half of
+    /// what others leave, and at least one. None where it holds that, or all hold enough: with all
+    /// threads waiting for a fetch, there would be none left to run one.
+    #[must_use]
+    pub fn hold_rejection(&self, at: Place) -> Option<HeldRejection> {
+        let most = (at.spare / SPARE_OF_A_REJECTION).max(1);
+        let all = self.namespace.all.rejected.add(at.pool, 1);
+        let own = self.namespace.rejected.add(at.pool, 1);
+        // Dropped where it is too many.
+        let held = HeldRejection { namespace: Arc::clone(&self.namespace), pool: at.pool };
+        let left = most.saturating_sub(all.saturating_sub(own));
+        (all <= most && own <= part(50, left).max(1)).then_some(held)
+    }
+
     fn sums(&self, at: Place) -> Sums {
         Sums {
-            all: self.namespace.all.get(at.pool),
+            all: self.namespace.all.workers.get(at.pool),
             namespace: self.namespace.workers.get(at.pool),
             route: self.workers.get(at.pool),
         }
@@ -189,7 +211,7 @@ impl RouteShare {
 
     fn add(self: &Arc<Self>, at: Place, workers: u32) -> (Sums, HeldWorkers) {
         let sums = Sums {
-            all: self.namespace.all.add(at.pool, workers),
+            all: self.namespace.all.workers.add(at.pool, workers),
             namespace: self.namespace.workers.add(at.pool, workers),
             route: self.workers.add(at.pool, workers),
         };
@@ -231,7 +253,7 @@ impl HeldWorkers {
         self.workers -= workers;
         self.route.workers.subtract(self.pool, workers);
         self.route.namespace.workers.subtract(self.pool, workers);
-        self.route.namespace.all.subtract(self.pool, workers);
+        self.route.namespace.all.workers.subtract(self.pool, workers);
     }
 }
 
@@ -245,25 +267,14 @@ impl Drop for HeldWorkers {
 /// fetch that makes its response. Until this is dropped.
 #[derive(Debug)]
 pub struct HeldRejection {
-    rejected: Arc<Count>,
+    namespace: Arc<NamespaceShare>,
     pool: usize,
-}
-
-impl HeldRejection {
-    /// None where rejected requests hold enough: with all threads waiting for a fetch, there
-    /// would be none left to run one.
-    pub(super) fn new(rejected: &Arc<Count>, at: Place) -> Option<Self> {
-        let most = (at.spare / SPARE_OF_A_REJECTION).max(1);
-        let own = rejected.add(at.pool, 1);
-        // Dropped where it is too many.
-        let held = Self { rejected: Arc::clone(rejected), pool: at.pool };
-        (own <= most).then_some(held)
-    }
 }
 
 impl Drop for HeldRejection {
     fn drop(&mut self) {
-        self.rejected.subtract(self.pool, 1);
+        self.namespace.rejected.subtract(self.pool, 1);
+        self.namespace.all.rejected.subtract(self.pool, 1);
     }
 }
 

@@ -14,7 +14,7 @@
 //! thread pool of varnishd counts for itself, because a request never moves to another pool.
 //!
 //! A rejected request may still need a fetch, for its response. Its two threads are spare ones,
-//! which no share counts, and [`Shares::hold_rejection`] bounds how many of these wait.
+//! which no share counts, and [`RouteShare::hold_rejection`] bounds how many of these wait.
 //!
 //! Counts are atomics; only [`Shares::route`] and [`Shares::backend`] take a lock, and a
 //! request calls neither.
@@ -58,16 +58,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use count::Count;
-use hold::{Connections, NamespaceShare};
+use hold::{Connections, NamespaceShare, Totals};
 
 /// Every share, by name. A share lives for as long as a configuration or a request refers to
 /// it: a reload, or a route that is removed and added again, finds what is held.
 #[derive(Debug, Default)]
 pub struct Shares {
-    all: Arc<Count>,
-    /// Rejected requests that need a fetch.
-    rejected: Arc<Count>,
+    all: Arc<Totals>,
     named: Mutex<Named>,
     rejections: [AtomicU64; Exhausted::ALL.len()],
 }
@@ -104,12 +101,6 @@ impl Shares {
         })
     }
 
-    /// Have a rejected request wait for a fetch that makes its response. None where too many do.
-    #[must_use]
-    pub fn hold_rejection(&self, at: Place) -> Option<HeldRejection> {
-        HeldRejection::new(&self.rejected, at)
-    }
-
     /// Count a request that was rejected.
     pub fn count_rejection(&self, exhausted: Exhausted) {
         self.rejections[exhausted.index()].fetch_add(1, Relaxed);
@@ -124,7 +115,7 @@ impl Shares {
     /// How many workers requests hold, in all thread pools.
     #[must_use]
     pub fn held(&self) -> u32 {
-        self.all.sum()
+        self.all.workers.sum()
     }
 }
 

@@ -22,4 +22,4 @@ pub use histogram::Histogram;
 pub use instance::{on_own_thread, Instance, Snapshot};
 pub use overload::reject;
 pub use rule::{Entry, RuleDirector, Target};
-pub use store::{lock, shares};
+pub use store::lock;

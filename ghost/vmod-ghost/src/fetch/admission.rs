@@ -64,7 +64,9 @@ fn hold(
 /// A pipe needs no worker but its client's.
 fn keep_one(pipe: &Fetch<'_>) {
     let Some(client) = pipe.recall::<ClientTask>() else { return };
-    if let Some(held) = &mut client.get_mut().workers {
+    let mut client = client.get_mut();
+    client.rejection = None;
+    if let Some(held) = &mut client.workers {
         held.keep(1);
     }
 }
@@ -89,7 +91,11 @@ pub fn admit_foreign(
 ) -> Result<(), Held> {
     let held = task.worker.is_some() || task.connection.is_some();
     let own = backend.kind::<Synthetic>().is_some();
-    if held || own || !backend.is_some() || is_piped(fetch) {
+    if is_piped(fetch) {
+        keep_one(fetch);
+        return Ok(());
+    }
+    if held || own || !backend.is_some() {
         return Ok(());
     }
     let snapshot = instance.snapshot();

@@ -3,10 +3,12 @@
 //! A thread of varnishd's handles it already: one that gets none is answered at once. It is
 //! still looked up in the cache, for a hit needs nothing but the time of sending it.
 
-use ghost_core::shares::{Exhausted, HeldWorkers, Limits};
+use std::sync::Arc;
+
+use ghost_core::shares::{Exhausted, HeldWorkers, Limits, RouteShare};
 
 use super::task::{ClientTask, Outcome};
-use crate::config::{reject, shares, Instance, Source};
+use crate::config::{reject, Instance, Source};
 use crate::varnish::{Client, Memory};
 
 /// The worker that handles a request, and one for its fetch; None where no share counts it.
@@ -67,9 +69,14 @@ pub fn may_deliver(client: &Client<'_>, instance: &Instance, task: &Memory<Clien
 /// leave no thread to run one.
 pub fn reject_at_once(client: &Client<'_>, instance: &Instance, task: &Memory<ClientTask>) {
     let Some(exhausted) = task.get().rejected else { return };
-    let slot = shares().hold_rejection(client.place());
-    if slot.is_some() {
-        task.get_mut().rejection = slot;
+    // Elsewhere vcl_synth can't follow: varnishd would go down.
+    if !client.is_receiving() {
+        return;
+    }
+    let rejection = share_of(instance, &task.get().outcome)
+        .and_then(|share| share.hold_rejection(client.place()));
+    if rejection.is_some() {
+        task.get_mut().rejection = rejection;
         return;
     }
     report(instance, &task.get().outcome, exhausted);
@@ -83,7 +90,11 @@ pub fn reject_at_once(client: &Client<'_>, instance: &Instance, task: &Memory<Cl
 pub fn count(instance: &Instance, outcome: &Outcome, source: Source, seconds: f64) {
     match outcome {
         Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
-            entry.target().service.counters.count(503, source, seconds);
+            let counters = &entry.target().service.counters;
+            counters.count(503, source, seconds);
+            if matches!(outcome, Outcome::Loop(_)) {
+                counters.count_loop();
+            }
         }
         Outcome::Unrouted | Outcome::Admin => {
             if let Some(store) = instance.store() {
@@ -105,15 +116,20 @@ fn hold(
     outcome: &Outcome,
     workers: u32,
 ) -> Result<Option<HeldWorkers>, Exhausted> {
-    let Some(store) = instance.store() else { return Ok(None) };
-    let share = match outcome {
-        Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
-            &entry.target().service.share
-        }
-        Outcome::Unrouted => &store.unrouted_share,
-        Outcome::Admin => return Ok(None),
-    };
+    let Some(share) = share_of(instance, outcome) else { return Ok(None) };
     share.hold(client.place(), limits, workers).map(Some)
+}
+
+/// The share that a request is part of, if one counts it.
+fn share_of<'a>(instance: &'a Instance, outcome: &'a Outcome) -> Option<&'a Arc<RouteShare>> {
+    let store = instance.store()?;
+    match outcome {
+        Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
+            Some(&entry.target().service.share)
+        }
+        Outcome::Unrouted => Some(&store.unrouted_share),
+        Outcome::Admin => None,
+    }
 }
 
 fn report(instance: &Instance, outcome: &Outcome, exhausted: Exhausted) {

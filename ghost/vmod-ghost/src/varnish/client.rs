@@ -164,6 +164,11 @@ impl<'c> Client<'c> {
         }
     }
 
+    /// Whether `vcl_recv` is running. User VCL may call its functions elsewhere.
+    pub fn is_receiving(&self) -> bool {
+        self.ctx.method == sys::VCL_MET_RECV
+    }
+
     /// Whether `vcl_deliver` is running. User VCL may prepare what `vcl_synth` makes likewise.
     pub fn is_delivering(&self) -> bool {
         self.ctx.method == sys::VCL_MET_DELIVER

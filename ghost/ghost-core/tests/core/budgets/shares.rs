@@ -207,16 +207,31 @@ fn threads_that_hold_at_the_same_time_never_exceed_the_workers() {
 }
 
 #[test]
-fn rejected_requests_hold_half_of_the_spare_threads() {
+fn rejected_requests_of_a_namespace_hold_a_quarter_of_the_spare_threads() {
     let shares = Shares::default();
-    let held: Vec<_> = (0..50).map_while(|_| shares.hold_rejection(AT)).collect();
-    assert_eq!(held.len(), 25); // two threads each
-    let elsewhere = Place { pool: 1, ..AT };
-    assert!(shares.hold_rejection(elsewhere).is_some());
+    let (route, other) = (shares.route("a/r"), shares.route("b/r"));
+    let waiting = |route: &Arc<RouteShare>, at| -> Vec<_> {
+        (0..50).map_while(|_| route.hold_rejection(at)).collect()
+    };
+    let held = waiting(&route, AT);
+    assert_eq!(held.len(), 13); // two threads each
+    let others = waiting(&other, AT);
+    assert_eq!(others.len(), 6, "half of what others leave");
+    assert_eq!(waiting(&shares.route("a/s"), AT).len(), 0, "the namespace holds its part");
+    assert!(route.hold_rejection(Place { pool: 1, ..AT }).is_some());
     drop(held);
-    assert!(shares.hold_rejection(AT).is_some());
+    assert!(route.hold_rejection(AT).is_some());
     let small = Place { pool: 2, workers: 9, spare: 1 };
-    assert!(shares.hold_rejection(small).is_some(), "there is always room for one");
+    assert_eq!(waiting(&route, small).len(), 1, "there is always room for one");
+}
+
+#[test]
+fn rejected_requests_of_many_namespaces_hold_half_of_the_spare_threads() {
+    let shares = Shares::default();
+    let namespaces = (0..100).map(|number| shares.route(&format!("n{number}/r")));
+    let held: Vec<_> =
+        namespaces.flat_map(|route| (0..50).map_while(move |_| route.hold_rejection(AT))).collect();
+    assert_eq!(held.len(), 25);
 }
 
 #[test]
