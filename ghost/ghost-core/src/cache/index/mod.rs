@@ -55,8 +55,9 @@
 //! - **Memory is counted to the byte** ([`Usage::bytes`]) as it is requested from the allocator,
 //!   which adds about 16 bytes to each URI. Beyond the limit `insert` refuses, and the cache must
 //!   not keep that object: an invalidation would miss it. Each shard has its part of the limit;
-//!   handles fall evenly into them. What a running invalidation needs for itself, 16 bytes for
-//!   each tag that it lists and a bit for each object, is the caller's.
+//!   handles fall evenly into them. A namespace may have 75 % of what the others leave: one that
+//!   stores as much as it can leaves the others room. What a running invalidation needs for
+//!   itself, 16 bytes for each tag that it lists and a bit for each object, is the caller's.
 //! - **Matching is exact.** Targets are stored and compared byte by byte. Hosts, tags, rules and
 //!   routes are hashed to 128 bits with a secret key: two names out of 10⁹ are equal by chance
 //!   with a probability below 2⁻⁶⁸, and no client can search for such names.
@@ -97,6 +98,7 @@ mod map;
 mod purge;
 mod recent;
 mod shard;
+mod share;
 mod slab;
 mod tree;
 mod walk;
@@ -139,7 +141,7 @@ pub struct Entry<'a> {
 /// Why an object is not in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The index would exceed its limit.
+    /// The index would exceed its limit, or the object's namespace its share.
     Full,
     /// It has more than [`MAX_TAGS`] tags.
     TooManyTags,
@@ -162,7 +164,10 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full => write!(to, "the index of cached objects has reached its limit"),
+            Self::Full => {
+                let full = "the index of cached objects, or its share for the route's namespace, ";
+                write!(to, "{full}has reached its limit")
+            }
             Self::TooManyTags => write!(to, "the response has more than {MAX_TAGS} tags"),
             Self::TargetTooLong => {
                 write!(to, "path and query have more than {MAX_TARGET} bytes")

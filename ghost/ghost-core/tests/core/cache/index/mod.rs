@@ -5,6 +5,7 @@ mod limits;
 mod matching;
 mod meanwhile;
 mod model;
+mod shares;
 mod threads;
 
 use ghost_core::cache::index::{Entry, Index, Invalidation, Mode, Moment, Scope, Target};
