@@ -47,7 +47,9 @@
 //! - **Nothing that was fetched before an invalidation is fresh after it.** `insert` compares
 //!   the start of the fetch with the invalidations since then, in a memory of fixed size. It may
 //!   report an object that no invalidation covers, never the opposite; an invalidation of
-//!   certain routes concerns objects of these routes only.
+//!   certain routes concerns objects of these routes only. Of 5,000 invalidations of other names
+//!   during a fetch, one is taken for its own with a probability below 10⁻⁷; of any number that
+//!   other namespaces make, too (`marks.rs` has the figures).
 //! - **A lock is held for at most [`BATCH`] objects**, and an invalidation takes the locks in
 //!   turn: others wait for a batch, never for an invalidation. An invalidation ends. If other
 //!   threads insert URIs ahead of it faster than it visits them, its batches grow until it is
@@ -95,6 +97,7 @@
 mod keys;
 mod list;
 mod map;
+mod marks;
 mod purge;
 mod recent;
 mod shard;
@@ -300,11 +303,11 @@ impl Index {
     }
 
     fn record(&self, plan: &Plan<'_>, what: &Invalidation<'_>) {
-        if lock(&self.recent).keep_prefix(plan, what.mode, what.at) {
+        if lock(&self.recent).keep(plan, what.mode, what.at) {
             return;
         }
-        for marks in recent::marks(&self.keys, plan).chunks(MARKS_AT_ONCE) {
-            lock(&self.recent).mark(marks, what.mode, what.at);
+        for names in recent::names(&self.keys, plan).chunks(MARKS_AT_ONCE) {
+            lock(&self.recent).mark(names, what.mode, what.at);
         }
     }
 
