@@ -29,6 +29,7 @@ _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
 _INDEX = (
     ("objects", "objects", "Objects in the index of the cache."),
     ("tags", "tags", "Tags of all these objects."),
+    ("shapes", "shapes", "Sets of ignored query parameters that these objects have."),
     ("bytes", "bytes", "Bytes that the index takes."),
     ("limit", "limit_bytes", "Bytes that the index may take."),
 )

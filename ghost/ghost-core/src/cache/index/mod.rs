@@ -60,6 +60,7 @@
 //!   handles fall evenly into them. A namespace may have 75 % of what the others leave: one that
 //!   stores as much as it can leaves the others room. What a running invalidation needs for
 //!   itself, 16 bytes for each tag that it lists and a bit for each object, is the caller's.
+//!   So are shapes: at most 28 bytes for each object whose policy ignores parameters.
 //! - **Matching is exact.** Targets are stored and compared byte by byte. Hosts, tags, rules and
 //!   routes are hashed to 128 bits with a secret key: two names out of 10⁹ are equal by chance
 //!   with a probability below 2⁻⁶⁸, and no client can search for such names.
@@ -100,6 +101,7 @@ mod map;
 mod marks;
 mod purge;
 mod recent;
+mod shapes;
 mod shard;
 mod share;
 mod slab;
@@ -108,14 +110,17 @@ mod walk;
 
 use std::fmt;
 use std::mem::size_of;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use purge::{Condition, Invalidation, Mode, Moment, Scope, Target, Visitor};
+pub use shapes::{indexed, target_of, HeldShape};
 pub use walk::BATCH;
 
+use super::key::QueryPolicy;
 use super::tags::MAX_TAGS;
 use keys::Keys;
 use recent::{Recent, MARKS_AT_ONCE};
+use shapes::Shapes;
 use shard::{mix, Facts, Shard};
 use walk::{Plan, Walk};
 
@@ -133,7 +138,7 @@ pub struct Entry<'a> {
     pub route: &'a str,
     /// The host that the client requested, as [`Host`](crate::Host) normalises it.
     pub host: &'a [u8],
-    /// Path and query that the client requested.
+    /// Path and query that the client requested, as [`indexed`] returns it.
     pub target: &'a [u8],
     /// Any bytes. Repetitions don't matter.
     pub tags: &'a [&'a [u8]],
@@ -144,7 +149,8 @@ pub struct Entry<'a> {
 /// Why an object is not in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The index would exceed its limit, or the object's namespace its share.
+    /// The index would exceed its limit, or the object's namespace its share or its number of
+    /// shapes.
     Full,
     /// It has more than [`MAX_TAGS`] tags.
     TooManyTags,
@@ -188,6 +194,8 @@ pub struct Usage {
     pub objects: usize,
     /// Tags of all objects: a tag counts for each object that has it.
     pub tags: usize,
+    /// Sets of ignored parameters that objects and fetches have.
+    pub shapes: usize,
     /// Bytes on the heap.
     pub bytes: usize,
 }
@@ -197,6 +205,7 @@ pub struct Usage {
 pub struct Index {
     shards: Box<[Mutex<Shard>]>,
     recent: Mutex<Recent>,
+    shapes: Arc<Shapes>,
     keys: Keys,
     /// Bytes of each shard.
     limit: usize,
@@ -211,6 +220,7 @@ impl Index {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             recent: Mutex::default(),
+            shapes: Arc::default(),
             keys: Keys::default(),
             limit: limit.saturating_sub(fixed) / SHARDS,
         }
@@ -229,8 +239,15 @@ impl Index {
         let facts = self.facts(entry).inspect_err(|_| {
             self.remove(handle);
         })?;
+        let used = facts.used();
         let mut shard = self.shard(handle);
-        shard.insert(handle, &facts, self.limit)?;
+        if let Some(former) = shard.remove(handle) {
+            self.shapes.release(former);
+        }
+        if !self.shapes.retain(used) {
+            return Err(Refused::Full);
+        }
+        shard.insert(handle, &facts, self.limit).inspect_err(|_| self.shapes.release(used))?;
         // An invalidation records itself, then visits the shards. If it has visited this one,
         // its record is complete; if it hasn't, it will find the object.
         if shard.invalidated == 0 || entry.started.nanos() > shard.invalidated {
@@ -250,7 +267,28 @@ impl Index {
 
     /// Remove an object; no visitor has its handle from now on. Out: whether it was there.
     pub fn remove(&self, handle: usize) -> bool {
-        self.shard(handle).remove(handle)
+        let gone = self.shard(handle).remove(handle);
+        gone.map(|used| self.shapes.release(used)).is_some()
+    }
+
+    /// A fetch begins for a host and a route, under a policy with this query. As long as it has
+    /// what is returned, invalidations look for its response. None if all parameters count.
+    ///
+    /// # Errors
+    /// The route's namespace has too many shapes: the response can't be stored.
+    pub fn hold_shape(
+        &self,
+        route: &str,
+        host: &[u8],
+        query: &QueryPolicy,
+    ) -> Result<Option<HeldShape>, Refused> {
+        self.shapes.hold(self.keys.namespace_of(route), self.keys.host(host), query)
+    }
+
+    /// What the objects of a URI may be known as: the targets to invalidate.
+    #[must_use]
+    pub fn forms(&self, host: &[u8], target: &[u8], scope: &Scope<'_>) -> Vec<Vec<u8>> {
+        self.shapes.forms(&self.keys, host, target, scope)
     }
 
     /// Visit the objects of an invalidation, and have [`insert`](Self::insert) report those
@@ -277,11 +315,13 @@ impl Index {
     #[must_use]
     pub fn usage(&self) -> Usage {
         let own = self.shards.len() * size_of::<Mutex<Shard>>();
-        let start = Usage { bytes: own + lock(&self.recent).bytes(), ..Usage::default() };
+        let bytes = own + lock(&self.recent).bytes();
+        let start = Usage { bytes, shapes: self.shapes.len(), ..Usage::default() };
         self.shards.iter().map(|shard| lock(shard)).fold(start, |sum, shard| Usage {
             objects: sum.objects + shard.objects.cells.len(),
             tags: sum.tags + shard.members(),
             bytes: sum.bytes + shard.bytes(),
+            ..sum
         })
     }
 

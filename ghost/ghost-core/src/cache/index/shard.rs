@@ -5,6 +5,7 @@ use std::mem::size_of;
 use super::keys::Key;
 use super::list::{self, Cursors, Links, List};
 use super::map::{Keyed, Map};
+use super::shapes::{shape_of, Use};
 use super::share;
 use super::slab::{Cell, Slab, NONE};
 use super::tree::Trees;
@@ -19,6 +20,12 @@ pub(super) struct Facts<'a> {
     pub(super) target: &'a [u8],
     /// Without repetitions.
     pub(super) tags: Vec<Key>,
+}
+
+impl Facts<'_> {
+    pub(super) fn used(&self) -> Use {
+        Use { namespace: self.namespace, host: self.host, shape: shape_of(self.target) }
+    }
 }
 
 /// What an object counts for its namespace. See [`share`].
@@ -164,7 +171,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// Insert an object, in the place of a former one with this handle.
+    /// Insert an object; there is none with this handle.
     ///
     /// # Errors
     /// It would hold more than `limit` bytes then, or the object's namespace more than its share.
@@ -174,7 +181,6 @@ impl Shard {
         facts: &Facts<'_>,
         limit: usize,
     ) -> Result<(), Refused> {
-        self.remove(handle);
         self.check(facts, limit)?;
         let Facts { host: key, rule: rule_key, route, namespace, .. } = *facts;
         let host = self.hosts.find_or_insert(key, || Host { key, chain: NONE, root: NONE });
@@ -208,11 +214,13 @@ impl Shard {
         share::allows(own, free, limit).then_some(()).ok_or(Refused::Full)
     }
 
-    /// Remove an object. Out: whether there was one.
-    pub(super) fn remove(&mut self, handle: usize) -> bool {
-        let Some(slot) = self.objects.find(handle) else { return false };
+    /// Remove an object, if there is one. Out: what it was.
+    pub(super) fn remove(&mut self, handle: usize) -> Option<Use> {
+        let slot = self.objects.find(handle)?;
         let Object { uri, rule, .. } = self.objects.cells[slot];
-        let (target, mut tags) = (self.trees.uris[uri].target.len(), 0);
+        let uri = &self.trees.uris[uri];
+        let (target, mut tags) = (uri.target.len(), 0);
+        let (host, shape) = (self.hosts.cells[uri.host].key, shape_of(&uri.target));
         let namespace = self.rules.cells[rule].namespace;
         self.unlink_from_uri(slot);
         self.unlink_from_rule(slot);
@@ -222,7 +230,7 @@ impl Shard {
             tags += 1;
         }
         self.give_back(namespace, charge(target, tags));
-        true
+        Some(Use { namespace, host, shape })
     }
 
     /// How many pairs of an object and one of its tags there are.

@@ -3,7 +3,6 @@
 
 mod index;
 mod purge;
-mod shapes;
 mod written;
 
 pub use index::{arrive, count_unstored, may_be_invalidated, usage, Subject};

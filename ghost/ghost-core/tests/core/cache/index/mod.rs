@@ -5,6 +5,7 @@ mod limits;
 mod matching;
 mod meanwhile;
 mod model;
+mod shapes;
 mod shares;
 mod threads;
 
