@@ -20,7 +20,7 @@ use ghost_core::wire::TagHeader;
 use ghost_core::{Host, Rule};
 use serde_json::{json, Value};
 
-use crate::varnish::{self, index_usage, Arrival, Fate, Fetch, Object};
+use crate::varnish::{self, has_index, index_usage, Arrival, Fate, Fetch, Object};
 
 /// Whether anything was fetched under a policy.
 static USED: AtomicBool = AtomicBool::new(false);
@@ -158,6 +158,12 @@ pub fn may_be_invalidated(object: &Object<'_>) -> bool {
     requested.is_some_and(|requested| requested.started.nanos() <= LATEST.load(SeqCst))
 }
 
+/// Whether invalidations reach what is stored. They don't once a removal from the index has
+/// panicked; nothing is stored then.
+pub fn are_possible() -> bool {
+    has_index()
+}
+
 /// Whether the cache may have anything to invalidate.
 pub fn is_used() -> bool {
     USED.load(SeqCst)
@@ -215,6 +221,7 @@ pub fn usage() -> Value {
         "shapes": usage.shapes,
         "bytes": usage.bytes,
         "limit": limit,
+        "broken": u8::from(!are_possible()),
         "refused": Value::Object(refused.into_iter().collect()),
     })
 }
