@@ -166,18 +166,49 @@ def test_response_that_the_index_has_no_room_for_is_not_stored():
     with ScriptedOrigin(*map(crowded, range(2000))) as origin, GhostHarness(Config()) as ghost:
         rule = to(backend("pool"), cache=policy(grace=60_000, tag_headers=("Surrogate-Key",)))
         assert ghost.reload(Config([route("r", rule)], {"pool": [origin.endpoint]})).status == 200
-        reasons: list[str] = []
-        with ghost.client() as client:
-            while "uri-miss index-full" not in reasons:
-                assert len(reasons) < 1500
-                reasons.append(reason(client.get(f"/{len(reasons)}", host=HOST)))
+        stored = fill(ghost, HOST)
         held = index(ghost)
-        assert (held["objects"], held["refused"]["index-full"]) == (len(reasons) - 1, 1)
+        assert (held["objects"], held["refused"]["index-full"]) == (stored, 1)
         assert held["limit"] == 32 << 20
         assert held["bytes"] <= held["limit"]
         invalidate(ghost, EVERYTHING)
         until(lambda: index(ghost)["objects"] == 0, "the index is empty")
         assert reason(ghost.get("/room", host=HOST)) == "uri-miss default-ttl"
+
+
+@pytest.mark.timeout(180)
+def test_tenant_that_fills_its_share_of_the_index_leaves_room_to_others():
+    """Unique tags of one namespace must not end the caching of all."""
+    rule = to(backend("pool"), cache=policy(grace=60_000, tag_headers=("Surrogate-Key",)))
+    other = wire.Route(
+        namespace="other",
+        name="r",
+        attachments=(wire.Attachment(listener="http", hostnames=("other.example",)),),
+        rules=(rule,),
+    )
+    routes = [route("r", rule, hosts=[HOST]), other]
+    with ScriptedOrigin(*map(crowded, range(2000))) as origin, GhostHarness(Config()) as ghost:
+        assert ghost.reload(Config(routes, {"pool": [origin.endpoint]})).status == 200
+        # Each of the 16 shards has its part of the share.
+        fill(ghost, HOST, refusals=100)
+        for number in range(3):
+            answer = ghost.get(f"/{number}", host="other.example")
+            assert reason(answer) == "uri-miss default-ttl"
+        assert get(ghost, "/0", host="other.example") == "hit"
+        assert reason(ghost.get("/later", host=HOST)) == "uri-miss index-full"
+        assert index(ghost)["bytes"] <= index(ghost)["limit"]
+
+
+def fill(ghost, host: str, *, refusals: int = 1) -> int:
+    """Ask for different objects until so many in a row are not stored; return how many were."""
+    stored = refused = 0
+    with ghost.client() as client:
+        for number in range(1800):
+            is_stored = reason(client.get(f"/{number}", host=host)) != "uri-miss index-full"
+            stored, refused = (stored + 1, 0) if is_stored else (stored, refused + 1)
+            if refused == refusals:
+                return stored
+    raise AssertionError("the index is never full")
 
 
 def crowded(number: int):

@@ -81,6 +81,20 @@ def test_uri_names_what_a_policy_of_the_past_has_stored(ghost, serve):
         assert get(ghost, "/page?utm_a=1") == "uri-miss"
 
 
+def test_what_policies_of_the_past_ignored_is_forgotten_with_their_objects(ghost, serve):
+    """Every purge of a URI looks for its objects in each of these forms."""
+    with ScriptedOrigin(answer()) as origin:
+        for name in ("a", "b", "c"):
+            key = wire.CacheKey(query_parameters=wire.QueryParameters(exclude=(name,)))
+            serve(origin, cache=policy(cache_key=key))
+            get(ghost, f"/{name}?a=1&b=1&c=1")
+        until(lambda: index(ghost)["shapes"] == 3, "each policy has an object")
+        assert invalidate(ghost, uri("/a?b=1&c=1&a=2"), uri("/b?c=1&a=1")) == [1, 1]
+        until(lambda: index(ghost)["shapes"] == 1, "what has no object is gone")
+        invalidate(ghost, EVERYTHING)
+        until(lambda: index(ghost)["shapes"] == 0, "nothing is left")
+
+
 def test_uri_is_that_of_the_client_where_the_rule_rewrites_it(ghost, serve):
     path = wire.PathModifier(type="full", value="/inner")
     rewrite = wire.Filters(rewrite=wire.Rewrite(hostname="inner.example", path=path))

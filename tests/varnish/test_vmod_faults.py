@@ -22,7 +22,7 @@ from support.varnish.ghost import (
     route,
     to,
 )
-from support.varnish.invalidation import ask
+from support.varnish.invalidation import HOST, ask, index
 from support.waiting import until
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import UserVcl, wire
@@ -215,13 +215,18 @@ def test_object_that_does_not_reach_the_index_is_not_kept(tea):
 
 @needs_panicking
 def test_object_that_does_not_leave_the_index_ends_the_use_of_the_index(tea):
-    """Otherwise an invalidation could meet an object that varnishd has freed."""
-    rule = to(backend("tea"), cache=policy(ttl=100, keep=0))
-    with panicking_in("expired", Config([route("any", rule)], {"tea": [tea]})) as ghost:
-        assert ghost.get("/expired").status == 200
+    """Otherwise an invalidation could meet an object that varnishd has freed. What is stored is not used any more."""
+    short, long = (to(backend("tea"), cache=policy(ttl=ttl, keep=0)) for ttl in (100, 60_000))
+    routes = [route("short", short, hosts=["short.example"]), route("long", long, hosts=[HOST])]
+    with panicking_in("expired", Config(routes, {"tea": [tea]})) as ghost:
+        assert [outcome(ghost.get("/before", host=HOST)) for _ in range(2)] == ["uri-miss", "hit"]
+        assert index(ghost)["broken"] == 0
+        assert ghost.get("/expired", host="short.example").status == 200
         everything = b'{"targets": [{"everything": true}]}'
         until(lambda: ask(ghost, everything).status == 500, "ghost has noticed")
-        assert reason(ghost.get("/later")) == "uri-miss index-full"
+        assert index(ghost)["broken"] == 1
+        assert reason(ghost.get("/before", host=HOST)) == "uri-miss index-full"
+        assert reason(ghost.get("/later", host=HOST)) == "uri-miss index-full"
 
 
 @needs_panicking

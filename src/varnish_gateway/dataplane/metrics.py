@@ -29,8 +29,10 @@ _COUNTED: Mapping[type[events.Event], tuple[str, str]] = {
 _INDEX = (
     ("objects", "objects", "Objects in the index of the cache."),
     ("tags", "tags", "Tags of all these objects."),
+    ("shapes", "shapes", "Sets of ignored query parameters that these objects have."),
     ("bytes", "bytes", "Bytes that the index takes."),
     ("limit", "limit_bytes", "Bytes that the index may take."),
+    ("broken", "broken", "1 after a fault in the index: until varnishd restarts, nothing is stored or used."),
 )
 _ROUTE_COUNTERS = ("requests", "hits", "misses", "passes", "loops", "rejections")
 

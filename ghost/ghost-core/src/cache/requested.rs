@@ -52,7 +52,7 @@ pub struct Requested<'a> {
     /// The fields of the response that have tags.
     pub tag_headers: &'a [TagHeader],
     /// A number for the parameters that its policy ignores; 0 if all of them count.
-    pub shape: u32,
+    pub shape: u64,
     /// As [`Host`](crate::Host) normalises it.
     pub host: &'a [u8],
     /// The [identity](crate::Rule::identity) of the rule.
@@ -94,7 +94,7 @@ impl<'a> Requested<'a> {
         Some(Self {
             stamp,
             started,
-            shape: u32::try_from(digits(next()?)?).ok()?,
+            shape: digits(next()?)?,
             host: next()?,
             rule: std::str::from_utf8(next()?).ok()?,
             target: next()?,

@@ -37,7 +37,7 @@ pub fn prepare(
     let original = fetch.original();
     let proxies = &snapshot.requests.proxies;
     let requester = Requester::of(original.as_ref().unwrap_or(bereq), proxies);
-    let subject = Arc::new(Subject::of(fetch, &policy));
+    let subject = Arc::new(Subject::of(fetch, &policy, rule));
     Ok(Ok(Some(Prepared { policy, request, subject, requester })))
 }
 

@@ -51,6 +51,42 @@ pub fn hash(client: &Client<'_>, instance: &Instance) -> Result<(), Failure> {
         return Ok(());
     }
     let mut http = client.req().ok_or(Failure::WrongSubroutine)?;
+    let Added { written, shown } = add_key(client, &http, &task, cached)?;
+    if let Err(part) = written {
+        // Nothing is stored under what there is of the key.
+        let missed_always = client.miss_always(true);
+        let mut own = cache.get_mut();
+        (own.keyless, own.missed_always) = (Some(part), missed_always);
+        return Ok(());
+    }
+    let hash = hash_of_key();
+    stale::announce(&mut http, &cached.policy, hash)?;
+    // The lookup changes the memory, too.
+    {
+        let mut own = cache.get_mut();
+        (own.keyless, own.key, own.hash) = (None, shown, hash);
+        own.requester = requester(client, instance, &http)?.or(own.requester);
+        equip(&mut own, &task, cached);
+    }
+    let decides = client.decide_lookup(cache);
+    decides.then_some(()).ok_or(Failure::OutOfWorkspace)
+}
+
+/// A key that varnishd has.
+struct Added {
+    /// What takes too many steps, if it is not complete.
+    written: Result<(), OverBudget>,
+    /// Its beginning as clients may see it, if the policy adds Cache-Status.
+    shown: Option<Box<[u8]>>,
+}
+
+/// Add the whole key of a request.
+fn add_key(
+    client: &Client<'_>,
+    http: &Http<'_>,
+    task: &ClientTask,
+    cached: &Cached,
+) -> Result<Added, Failure> {
     let (path, query) = target::split(http.url());
     let host = http.header(b"host").unwrap_or(b"");
     let normal = Host::parse(host);
@@ -63,39 +99,41 @@ pub fn hash(client: &Client<'_>, instance: &Instance) -> Result<(), Failure> {
         port: key::port(host, task.tls),
         path,
         query,
-        headers: &http,
+        headers: http,
         body: None,
     };
     let mut text = (cached.policy.cache_status != Audience::Off).then(Vec::new);
     let write = |to: &mut Vec<u8>| write(&cached.policy.key, &request, &task.steps, to, &mut text);
-    cache.get_mut().keyless = add(client, write)?.err();
-    if cache.get().keyless.is_some() {
-        // Nothing is stored under what there is of the key.
-        cache.get_mut().missed_always = client.miss_always(true);
-        return Ok(());
-    }
-    cache.get_mut().key = text.map(|mut text| {
+    let written = add(client, write)?;
+    let shown = text.map(|mut text| {
         text.truncate(MAX_TEXT);
         text.into()
     });
-    let hash = hash_of_key();
-    cache.get_mut().hash = hash;
-    stale::announce(&mut http, &cached.policy, hash)?;
-    if cache.get().asks() {
-        let forced = forced_budget(&task, cached, hash);
-        cache.get_mut().forced = forced;
+    Ok(Added { written, shown })
+}
+
+/// Remember what the lookup decides by.
+fn equip(cache: &mut CacheTask, task: &ClientTask, cached: &Cached) {
+    if cache.asks() {
+        cache.forced = forced_budget(task, cached, cache.hash);
     }
     if let Outcome::Routed(entry, _) = &task.outcome {
-        let sender = Sender { policy: cached.policy.clone(), entry: entry.clone() };
-        cache.get_mut().sender = Some(sender);
+        cache.sender = Some(Sender { policy: cached.policy.clone(), entry: entry.clone() });
     }
-    if culprits::are_known(client.now()) {
-        let snapshot = instance.snapshot();
-        let proxies = &snapshot.as_ref().ok_or(Failure::NotLoaded)?.requests.proxies;
-        cache.get_mut().requester = Some(Requester::of(&http, proxies));
+}
+
+/// The client, if a request of any has made an origin fail of late.
+fn requester(
+    client: &Client<'_>,
+    instance: &Instance,
+    http: &Http<'_>,
+) -> Result<Option<Requester>, Failure> {
+    if !culprits::are_known(client.now()) {
+        return Ok(None);
     }
-    let decides = client.decide_lookup(cache);
-    decides.then_some(()).ok_or(Failure::OutOfWorkspace)
+    let snapshot = instance.snapshot();
+    let proxies = &snapshot.as_ref().ok_or(Failure::NotLoaded)?.requests.proxies;
+    Ok(Some(Requester::of(http, proxies)))
 }
 
 /// Write the key and, for Cache-Status, what clients may see of it. Each process hides values in

@@ -33,23 +33,7 @@ pub fn store(fetch: &mut Fetch<'_>, instance: &Instance) -> Result<bool, Failure
     let snapshot = instance.snapshot();
     let snapshot = snapshot.as_ref().ok_or(Failure::NotLoaded)?;
     invalidation::by_unsafe_request(fetch, &snapshot.requests.paths);
-    let prepared = fetch.recall::<FetchTask>().and_then(|memory| {
-        let task = memory.get();
-        let (prepared, target) = (task.prepared.as_ref()?, task.target.as_ref()?);
-        let place = Place { subject: prepared.subject.clone(), rule: target.rule.clone() };
-        Some((prepared.policy.clone(), prepared.request, place))
-    });
-    let announced = stale::announced(fetch);
-    let same = |policy: &Policy| announced.is_none_or(|identity| identity == policy.identity);
-    let (policy, request, place) = match prepared {
-        Some(prepared) if same(&prepared.0) => prepared,
-        other => {
-            if announced.is_some() && !fetch.is_uncacheable() {
-                lose(fetch, other.map(|(policy, ..)| policy).as_deref())?;
-            }
-            return Ok(false);
-        }
-    };
+    let Some(cacheable) = cacheable(fetch)? else { return Ok(false) };
     let status = fetch.beresp().ok_or(Failure::WrongSubroutine)?.status();
     if is_error(status) && stale::revive(fetch) {
         return Ok(true);
@@ -60,8 +44,66 @@ pub fn store(fetch: &mut Fetch<'_>, instance: &Instance) -> Result<bool, Failure
     if fetch.was_not_modified() && stale::discard_unconfirmed(fetch) {
         return Ok(true);
     }
-    let (request, times) = (facts(fetch, &policy, request)?, fetch.exchange());
-    let outcome = {
+    match cacheable.decide(fetch, status)? {
+        Outcome::Stored(stored) => cacheable.keep(fetch, &stored)?,
+        Outcome::NotStored(not_stored) => cacheable.refuse(fetch, status, not_stored)?,
+    }
+    Ok(false)
+}
+
+/// What a fetch was prepared for, if ghost decides about its response: the policy is that of the
+/// key.
+fn cacheable(fetch: &mut Fetch<'_>) -> Result<Option<Cacheable>, Failure> {
+    let prepared = fetch.recall::<FetchTask>().and_then(|memory| {
+        let task = memory.get();
+        let (prepared, target) = (task.prepared.as_ref()?, task.target.as_ref()?);
+        Some(Cacheable {
+            policy: prepared.policy.clone(),
+            request: prepared.request,
+            subject: prepared.subject.clone(),
+            rule: target.rule.clone(),
+        })
+    });
+    let announced = stale::announced(fetch);
+    let is_of_key = |of: &Cacheable| announced.is_none_or(|key| key == of.policy.identity);
+    match prepared {
+        Some(prepared) if is_of_key(&prepared) => Ok(Some(prepared)),
+        other => {
+            if announced.is_some() && !fetch.is_uncacheable() {
+                lose(fetch, other.map(|of| of.policy).as_deref())?;
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// A response that is stored if its policy, the RFC and the index allow it.
+struct Cacheable {
+    policy: Arc<Policy>,
+    request: StoreRequest,
+    subject: Arc<Subject>,
+    rule: Arc<Rule>,
+}
+
+impl Cacheable {
+    fn decide(&self, fetch: &mut Fetch<'_>, status: u16) -> Result<Outcome, Failure> {
+        let policy = &self.policy;
+        match self.ask_policy(fetch, status)? {
+            Outcome::Stored(_) if is_too_large(fetch, policy)? => {
+                let (reason, hit_for_miss) = (NotStoredReason::TooLarge, policy.hit_for_miss);
+                Ok(Outcome::NotStored(NotStored { reason, hit_for_miss }))
+            }
+            // A response that the index has no room for isn't stored.
+            Outcome::Stored(stored) => match self.subject.check(fetch, policy, &self.rule) {
+                Ok(()) => Ok(Outcome::Stored(stored)),
+                Err(reason) => Ok(Outcome::NotStored(NotStored::of(policy, reason))),
+            },
+            outcome @ Outcome::NotStored(_) => Ok(outcome),
+        }
+    }
+
+    fn ask_policy(&self, fetch: &Fetch<'_>, status: u16) -> Result<Outcome, Failure> {
+        let (request, times) = (facts(fetch, &self.policy, self.request)?, fetch.exchange());
         let mut beresp = fetch.beresp().ok_or(Failure::WrongSubroutine)?;
         // A 304 leads to the stored headers, with the record in them.
         beresp.remove(RECORD.as_bytes());
@@ -71,40 +113,35 @@ pub fn store(fetch: &mut Fetch<'_>, instance: &Instance) -> Result<bool, Failure
             None => request,
         };
         let response = Response { status, headers: &beresp };
-        store::decide(
-            &policy,
-            request,
-            &response,
-            times,
-            u32::try_from(random::next() >> 32).unwrap_or(0),
-        )
-    };
-    let outcome = match outcome {
-        Outcome::Stored(_) if is_too_large(fetch, &policy)? => {
-            let reason = NotStoredReason::TooLarge;
-            Outcome::NotStored(NotStored { reason, hit_for_miss: policy.hit_for_miss })
-        }
-        Outcome::Stored(stored) => place.check(fetch, &policy, stored),
-        outcome @ Outcome::NotStored(_) => outcome,
-    };
-    match outcome {
-        Outcome::Stored(stored) => {
-            if let Some(counters) = counters(fetch, &policy) {
-                counters.count_stored(fetch.was_not_modified());
-            }
-            keep(fetch, &policy, &stored, &place)?;
-        }
-        Outcome::NotStored(NotStored { reason, hit_for_miss }) => {
-            invalidation::count_unstored(reason);
-            if let Some(counters) = counters(fetch, &policy) {
-                counters.count_uncacheable(reason);
-            }
-            let marker = stale::keep(fetch, status, hit_for_miss).unwrap_or(hit_for_miss);
-            fetch.refuse(times.received, marker);
-            record(fetch, &Record::refused(reason, fetch.was_not_modified()))?;
-        }
+        let random = u32::try_from(random::next() >> 32).unwrap_or(0);
+        Ok(store::decide(&self.policy, request, &response, times, random))
     }
-    Ok(false)
+
+    fn keep(&self, fetch: &mut Fetch<'_>, stored: &Stored) -> Result<(), Failure> {
+        if let Some(counters) = counters(fetch, &self.policy) {
+            counters.count_stored(fetch.was_not_modified());
+        }
+        keep_until(fetch, stored);
+        complete(fetch, &self.policy, stored)?;
+        let write = |to: &mut Vec<u8>| self.subject.write(&self.policy, &self.rule, to);
+        write_header(fetch, REQUESTED, write)?;
+        record(fetch, &Record::stored(stored, fetch.was_not_modified()))
+    }
+
+    fn refuse(
+        &self,
+        fetch: &mut Fetch<'_>,
+        status: u16,
+        NotStored { reason, hit_for_miss }: NotStored,
+    ) -> Result<(), Failure> {
+        invalidation::count_unstored(reason);
+        if let Some(counters) = counters(fetch, &self.policy) {
+            counters.count_uncacheable(reason);
+        }
+        let marker = stale::keep(fetch, status, hit_for_miss).unwrap_or(hit_for_miss);
+        fetch.refuse(fetch.exchange().received, marker);
+        record(fetch, &Record::refused(reason, fetch.was_not_modified()))
+    }
 }
 
 /// Whether ghost has decided about the response, so that the built-in VCL has no say. What user
@@ -161,33 +198,15 @@ fn facts(
     })
 }
 
-/// Where the index has the object.
-struct Place {
-    subject: Arc<Subject>,
-    rule: Arc<Rule>,
-}
-
-impl Place {
-    /// A response that the index has no room for isn't stored.
-    fn check(&self, fetch: &Fetch<'_>, policy: &Policy, stored: Stored) -> Outcome {
-        match self.subject.check(fetch, policy, &self.rule) {
-            Ok(()) => Outcome::Stored(stored),
-            Err(reason) => Outcome::NotStored(NotStored::of(policy, reason)),
-        }
-    }
-}
-
-fn keep(
-    fetch: &mut Fetch<'_>,
-    policy: &Policy,
-    stored: &Stored,
-    place: &Place,
-) -> Result<(), Failure> {
+fn keep_until(fetch: &mut Fetch<'_>, stored: &Stored) {
     // varnishd validates what is stale by itself.
     let lifetime = if stored.always_revalidate { Duration::ZERO } else { stored.lifetime };
     let keep = stored.keep + stored.lifetime.saturating_sub(lifetime);
     fetch.store(Times { origin: stored.origin, lifetime, grace: stored.grace, keep });
-    let not_modified = fetch.was_not_modified();
+}
+
+/// Make a response what is stored: without what others must not get, compressed if that is to be.
+fn complete(fetch: &mut Fetch<'_>, policy: &Policy, stored: &Stored) -> Result<(), Failure> {
     let mut beresp = fetch.beresp().ok_or(Failure::WrongSubroutine)?;
     beresp.retain(|line| !is_of_proxy(line.split(|&byte| byte == b':').next().unwrap_or(line)));
     if stored.removes_set_cookie {
@@ -196,18 +215,17 @@ fn keep(
     if stored.withholds_fields {
         remove_withheld(&mut beresp);
     }
-    if !not_modified {
-        let text = beresp.header(b"content-type").is_some_and(is_text);
-        if policy.gzip && text && may_be_transformed(&beresp) {
-            fetch.compress();
-        }
-        if policy.esi && text {
-            fetch.include();
-        }
+    if fetch.was_not_modified() {
+        return Ok(());
     }
-    let write = |to: &mut Vec<u8>| place.subject.write(policy, &place.rule, to);
-    write_header(fetch, REQUESTED, write)?;
-    record(fetch, &Record::stored(stored, not_modified))
+    let text = beresp.header(b"content-type").is_some_and(is_text);
+    if policy.gzip && text && may_be_transformed(&beresp) {
+        fetch.compress();
+    }
+    if policy.esi && text {
+        fetch.include();
+    }
+    Ok(())
 }
 
 /// Fields that the origin doesn't want others to get. The client that caused the fetch shares

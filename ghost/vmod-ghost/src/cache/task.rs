@@ -201,6 +201,10 @@ impl Choose for CacheTask {
     }
 
     fn choose(&mut self, object: &Object<'_>, now: Timestamp) -> Verdict {
+        // What no invalidation reaches any more isn't used: one may have meant it.
+        if !invalidation::are_possible() {
+            return Verdict::Ignore;
+        }
         if invalidation::may_be_invalidated(object) {
             self.validates = Some(RevalidateReason::Stale);
             return Verdict::Validate;

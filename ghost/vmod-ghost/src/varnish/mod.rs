@@ -49,7 +49,8 @@ mod vcl;
 mod workspace;
 
 pub use cache::{
-    has_index, index_usage, invalidate, unused_times, Arrival, Choose, Fate, Object, Times, Verdict,
+    forms, has_index, hold_shape, index_usage, invalidate, unused_times, Arrival, Choose, Fate,
+    Object, Times, Verdict,
 };
 pub use client::{Client, SendTimeouts};
 pub use director::group::{Ask, Group, Tally};

@@ -19,6 +19,11 @@ impl Key {
     pub(super) fn bits(self) -> u64 {
         self.0[0]
     }
+
+    /// 32 others.
+    pub(super) fn fingerprint(self) -> u32 {
+        (self.0[1] >> 32) as u32
+    }
 }
 
 /// What is named. Equal names of different kinds have different keys.

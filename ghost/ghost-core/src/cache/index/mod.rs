@@ -47,7 +47,9 @@
 //! - **Nothing that was fetched before an invalidation is fresh after it.** `insert` compares
 //!   the start of the fetch with the invalidations since then, in a memory of fixed size. It may
 //!   report an object that no invalidation covers, never the opposite; an invalidation of
-//!   certain routes concerns objects of these routes only.
+//!   certain routes concerns objects of these routes only. Of 5,000 invalidations of other names
+//!   during a fetch, one is taken for its own with a probability below 10⁻⁷; of any number that
+//!   other namespaces make, too (`marks.rs` has the figures).
 //! - **A lock is held for at most [`BATCH`] objects**, and an invalidation takes the locks in
 //!   turn: others wait for a batch, never for an invalidation. An invalidation ends. If other
 //!   threads insert URIs ahead of it faster than it visits them, its batches grow until it is
@@ -55,8 +57,10 @@
 //! - **Memory is counted to the byte** ([`Usage::bytes`]) as it is requested from the allocator,
 //!   which adds about 16 bytes to each URI. Beyond the limit `insert` refuses, and the cache must
 //!   not keep that object: an invalidation would miss it. Each shard has its part of the limit;
-//!   handles fall evenly into them. What a running invalidation needs for itself, 16 bytes for
-//!   each tag that it lists and a bit for each object, is the caller's.
+//!   handles fall evenly into them. A namespace may have 75 % of what the others leave: one that
+//!   stores as much as it can leaves the others room. What a running invalidation needs for
+//!   itself, 16 bytes for each tag that it lists and a bit for each object, is the caller's.
+//!   So are shapes: at most 28 bytes for each object whose policy ignores parameters.
 //! - **Matching is exact.** Targets are stored and compared byte by byte. Hosts, tags, rules and
 //!   routes are hashed to 128 bits with a secret key: two names out of 10⁹ are equal by chance
 //!   with a probability below 2⁻⁶⁸, and no client can search for such names.
@@ -94,23 +98,29 @@
 mod keys;
 mod list;
 mod map;
+mod marks;
 mod purge;
 mod recent;
+mod shapes;
 mod shard;
+mod share;
 mod slab;
 mod tree;
 mod walk;
 
 use std::fmt;
 use std::mem::size_of;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use purge::{Condition, Invalidation, Mode, Moment, Scope, Target, Visitor};
+pub use shapes::{indexed, target_of, HeldShape};
 pub use walk::BATCH;
 
+use super::key::QueryPolicy;
 use super::tags::MAX_TAGS;
 use keys::Keys;
 use recent::{Recent, MARKS_AT_ONCE};
+use shapes::Shapes;
 use shard::{mix, Facts, Shard};
 use walk::{Plan, Walk};
 
@@ -128,7 +138,7 @@ pub struct Entry<'a> {
     pub route: &'a str,
     /// The host that the client requested, as [`Host`](crate::Host) normalises it.
     pub host: &'a [u8],
-    /// Path and query that the client requested.
+    /// Path and query that the client requested, as [`indexed`] returns it.
     pub target: &'a [u8],
     /// Any bytes. Repetitions don't matter.
     pub tags: &'a [&'a [u8]],
@@ -139,7 +149,8 @@ pub struct Entry<'a> {
 /// Why an object is not in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The index would exceed its limit.
+    /// The index would exceed its limit, or the object's namespace its share or its number of
+    /// shapes.
     Full,
     /// It has more than [`MAX_TAGS`] tags.
     TooManyTags,
@@ -162,7 +173,10 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full => write!(to, "the index of cached objects has reached its limit"),
+            Self::Full => {
+                let full = "the index of cached objects, or its share for the route's namespace, ";
+                write!(to, "{full}has reached its limit")
+            }
             Self::TooManyTags => write!(to, "the response has more than {MAX_TAGS} tags"),
             Self::TargetTooLong => {
                 write!(to, "path and query have more than {MAX_TARGET} bytes")
@@ -180,6 +194,8 @@ pub struct Usage {
     pub objects: usize,
     /// Tags of all objects: a tag counts for each object that has it.
     pub tags: usize,
+    /// Sets of ignored parameters that objects and fetches have.
+    pub shapes: usize,
     /// Bytes on the heap.
     pub bytes: usize,
 }
@@ -189,6 +205,7 @@ pub struct Usage {
 pub struct Index {
     shards: Box<[Mutex<Shard>]>,
     recent: Mutex<Recent>,
+    shapes: Arc<Shapes>,
     keys: Keys,
     /// Bytes of each shard.
     limit: usize,
@@ -203,6 +220,7 @@ impl Index {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             recent: Mutex::default(),
+            shapes: Arc::default(),
             keys: Keys::default(),
             limit: limit.saturating_sub(fixed) / SHARDS,
         }
@@ -221,8 +239,15 @@ impl Index {
         let facts = self.facts(entry).inspect_err(|_| {
             self.remove(handle);
         })?;
+        let used = facts.used();
         let mut shard = self.shard(handle);
-        shard.insert(handle, &facts, self.limit)?;
+        if let Some(former) = shard.remove(handle) {
+            self.shapes.release(former);
+        }
+        if !self.shapes.retain(used) {
+            return Err(Refused::Full);
+        }
+        shard.insert(handle, &facts, self.limit).inspect_err(|_| self.shapes.release(used))?;
         // An invalidation records itself, then visits the shards. If it has visited this one,
         // its record is complete; if it hasn't, it will find the object.
         if shard.invalidated == 0 || entry.started.nanos() > shard.invalidated {
@@ -242,7 +267,28 @@ impl Index {
 
     /// Remove an object; no visitor has its handle from now on. Out: whether it was there.
     pub fn remove(&self, handle: usize) -> bool {
-        self.shard(handle).remove(handle)
+        let gone = self.shard(handle).remove(handle);
+        gone.map(|used| self.shapes.release(used)).is_some()
+    }
+
+    /// A fetch begins for a host and a route, under a policy with this query. As long as it has
+    /// what is returned, invalidations look for its response. None if all parameters count.
+    ///
+    /// # Errors
+    /// The route's namespace has too many shapes: the response can't be stored.
+    pub fn hold_shape(
+        &self,
+        route: &str,
+        host: &[u8],
+        query: &QueryPolicy,
+    ) -> Result<Option<HeldShape>, Refused> {
+        self.shapes.hold(self.keys.namespace_of(route), self.keys.host(host), query)
+    }
+
+    /// What the objects of a URI may be known as: the targets to invalidate.
+    #[must_use]
+    pub fn forms(&self, host: &[u8], target: &[u8], scope: &Scope<'_>) -> Vec<Vec<u8>> {
+        self.shapes.forms(&self.keys, host, target, scope)
     }
 
     /// Visit the objects of an invalidation, and have [`insert`](Self::insert) report those
@@ -269,11 +315,13 @@ impl Index {
     #[must_use]
     pub fn usage(&self) -> Usage {
         let own = self.shards.len() * size_of::<Mutex<Shard>>();
-        let start = Usage { bytes: own + lock(&self.recent).bytes(), ..Usage::default() };
+        let bytes = own + lock(&self.recent).bytes();
+        let start = Usage { bytes, shapes: self.shapes.len(), ..Usage::default() };
         self.shards.iter().map(|shard| lock(shard)).fold(start, |sum, shard| Usage {
             objects: sum.objects + shard.objects.cells.len(),
             tags: sum.tags + shard.members(),
             bytes: sum.bytes + shard.bytes(),
+            ..sum
         })
     }
 
@@ -295,11 +343,11 @@ impl Index {
     }
 
     fn record(&self, plan: &Plan<'_>, what: &Invalidation<'_>) {
-        if lock(&self.recent).keep_prefix(plan, what.mode, what.at) {
+        if lock(&self.recent).keep(plan, what.mode, what.at) {
             return;
         }
-        for marks in recent::marks(&self.keys, plan).chunks(MARKS_AT_ONCE) {
-            lock(&self.recent).mark(marks, what.mode, what.at);
+        for names in recent::names(&self.keys, plan).chunks(MARKS_AT_ONCE) {
+            lock(&self.recent).mark(names, what.mode, what.at);
         }
     }
 

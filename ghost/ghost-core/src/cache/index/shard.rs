@@ -1,8 +1,12 @@
 //! One part of the index: the objects whose handles fall into it.
 
+use std::mem::size_of;
+
 use super::keys::Key;
 use super::list::{self, Cursors, Links, List};
 use super::map::{Keyed, Map};
+use super::shapes::{shape_of, Use};
+use super::share;
 use super::slab::{Cell, Slab, NONE};
 use super::tree::Trees;
 use super::Refused;
@@ -16,6 +20,21 @@ pub(super) struct Facts<'a> {
     pub(super) target: &'a [u8],
     /// Without repetitions.
     pub(super) tags: Vec<Key>,
+}
+
+impl Facts<'_> {
+    pub(super) fn used(&self) -> Use {
+        Use { namespace: self.namespace, host: self.host, shape: shape_of(self.target) }
+    }
+}
+
+/// What an object counts for its namespace. See [`share`].
+fn charge(target: usize, tags: usize) -> usize {
+    /// Of a map, for each cell.
+    const BUCKET: usize = 2 * size_of::<u32>();
+    const OBJECT: usize = size_of::<Object>() + BUCKET + Trees::BYTES_OF_URI;
+    const TAG: usize = size_of::<Tag>() + BUCKET + size_of::<Member>();
+    OBJECT + target + tags * TAG
 }
 
 #[derive(Debug, Default)]
@@ -77,6 +96,15 @@ impl Default for Rule {
     }
 }
 
+/// A namespace with objects.
+#[derive(Debug, Default)]
+struct Namespace {
+    key: Key,
+    chain: u32,
+    /// What its objects count.
+    held: usize,
+}
+
 impl Cell for Member {
     const CHUNK: u32 = 256;
 
@@ -118,6 +146,7 @@ keyed!(Object, 256, usize, handle, mix);
 keyed!(Host, 64, Key, key, Key::bits);
 keyed!(Tag, 64, Key, key, Key::bits);
 keyed!(Rule, 64, Key, key, Key::bits);
+keyed!(Namespace, 16, Key, key, Key::bits);
 
 /// Spread handles, which are multiples of a power of two. Clients don't choose them.
 pub(super) fn mix(handle: usize) -> u64 {
@@ -135,23 +164,23 @@ pub(super) struct Shard {
     pub(super) rules: Map<Rule>,
     pub(super) trees: Trees,
     members: Slab<Member>,
+    namespaces: Map<Namespace>,
     pub(super) cursors: Cursors,
     /// The time of the latest invalidation that has begun here; zero if there was none.
     pub(super) invalidated: u64,
 }
 
 impl Shard {
-    /// Insert an object, in the place of a former one with this handle.
+    /// Insert an object; there is none with this handle.
     ///
     /// # Errors
-    /// It would hold more than `limit` bytes then.
+    /// It would hold more than `limit` bytes then, or the object's namespace more than its share.
     pub(super) fn insert(
         &mut self,
         handle: usize,
         facts: &Facts<'_>,
         limit: usize,
     ) -> Result<(), Refused> {
-        self.remove(handle);
         self.check(facts, limit)?;
         let Facts { host: key, rule: rule_key, route, namespace, .. } = *facts;
         let host = self.hosts.find_or_insert(key, || Host { key, chain: NONE, root: NONE });
@@ -167,26 +196,41 @@ impl Shard {
         for &key in &facts.tags {
             self.add_member(object, key);
         }
+        let new = || Namespace { key: namespace, chain: NONE, held: 0 };
+        let owner = self.namespaces.find_or_insert(namespace, new);
+        self.namespaces.cells[owner].held += charge(facts.target.len(), facts.tags.len());
         Ok(())
     }
 
     /// # Errors
-    /// With this object it would hold more than `limit` bytes.
+    /// With this object it would hold more than `limit` bytes, or the object's namespace more
+    /// than its share of them.
     pub(super) fn check(&self, facts: &Facts<'_>, limit: usize) -> Result<(), Refused> {
-        let fits = self.bytes().saturating_add(self.growth(facts)) <= limit;
-        fits.then_some(()).ok_or(Refused::Full)
+        let used = self.bytes().saturating_add(self.growth(facts));
+        let free = limit.checked_sub(used).ok_or(Refused::Full)?;
+        let owner = self.namespaces.find(facts.namespace);
+        let held = owner.map_or(0, |owner| self.namespaces.cells[owner].held);
+        let own = held + charge(facts.target.len(), facts.tags.len());
+        share::allows(own, free, limit).then_some(()).ok_or(Refused::Full)
     }
 
-    /// Remove an object. Out: whether there was one.
-    pub(super) fn remove(&mut self, handle: usize) -> bool {
-        let Some(slot) = self.objects.find(handle) else { return false };
+    /// Remove an object, if there is one. Out: what it was.
+    pub(super) fn remove(&mut self, handle: usize) -> Option<Use> {
+        let slot = self.objects.find(handle)?;
+        let Object { uri, rule, .. } = self.objects.cells[slot];
+        let uri = &self.trees.uris[uri];
+        let (target, mut tags) = (uri.target.len(), 0);
+        let (host, shape) = (self.hosts.cells[uri.host].key, shape_of(&uri.target));
+        let namespace = self.rules.cells[rule].namespace;
         self.unlink_from_uri(slot);
         self.unlink_from_rule(slot);
         let mut member = self.objects.remove(slot).members;
         while member != NONE {
             member = self.remove_member(member);
+            tags += 1;
         }
-        true
+        self.give_back(namespace, charge(target, tags));
+        Some(Use { namespace, host, shape })
     }
 
     /// How many pairs of an object and one of its tags there are.
@@ -202,6 +246,7 @@ impl Shard {
             + self.rules.bytes()
             + self.trees.bytes()
             + self.members.bytes()
+            + self.namespaces.bytes()
             + self.cursors.bytes()
     }
 
@@ -224,8 +269,20 @@ impl Shard {
             self.objects.growth(1),
             self.tags.growth(tags),
             self.members.growth(tags),
+            self.namespaces.growth(1),
         ];
         parts.into_iter().fold(0, usize::saturating_add)
+    }
+
+    /// An object of a namespace is gone.
+    fn give_back(&mut self, namespace: Key, bytes: usize) {
+        let Some(owner) = self.namespaces.find(namespace) else { return };
+        let held = &mut self.namespaces.cells[owner].held;
+        *held = held.saturating_sub(bytes);
+        // An object counts something.
+        if *held == 0 {
+            self.namespaces.remove(owner);
+        }
     }
 
     fn add_member(&mut self, object: u32, key: Key) {

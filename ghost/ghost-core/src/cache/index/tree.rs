@@ -8,6 +8,8 @@
 //! Each byte counts nine bits, the first of which says that there is a byte: any bytes are
 //! allowed, and a URI precedes those that it is a prefix of.
 
+use std::mem::size_of;
+
 use super::slab::{Cell, Slab, NONE};
 
 /// Marks a node that is the number of a URI, not of a branch.
@@ -54,6 +56,9 @@ pub(super) struct Trees {
 }
 
 impl Trees {
+    /// The bytes of a URI beside its target.
+    pub(super) const BYTES_OF_URI: usize = size_of::<Uri>() + size_of::<Branch>();
+
     /// The bytes that they hold.
     pub(super) fn bytes(&self) -> usize {
         self.uris.bytes() + self.branches.bytes() + self.target_bytes

@@ -152,7 +152,9 @@ impl fmt::Display for NotStoredReason {
                 "the request has cookies outside of the policy's cacheKey.cookies, the origin doesn't say for how long the response may be reused, and the policy's requestCookies is explicit"
             }
             Self::TooManyTags => "the response has more tags than the index holds, so that a purge could miss it",
-            Self::IndexFull => "the index of cached objects has reached its limit, so that a purge would miss the response",
+            Self::IndexFull => {
+                "the index of cached objects, or its share for the route's namespace, has reached its limit, so that a purge would miss the response"
+            },
             Self::TargetTooLong => "path and query are longer than the index of cached objects holds",
             Self::TooLarge => "the body is larger than the policy's maxObjectSize, or than half of the store",
             Self::ServerError => "a 5xx is stored if its origin or the policy's statusTTLs states a lifetime",

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use ghost_core::cache::index::{Entry, Invalidation, Mode, Moment, Refused, Scope, Target};
+use ghost_core::cache::index::{
+    indexed, Entry, HeldShape, Invalidation, Mode, Moment, Refused, Scope, Target,
+};
 use ghost_core::cache::requested::Requested;
 use ghost_core::cache::tags::{Limits, TooMany};
 use ghost_core::cache::{Headers, NotStoredReason, Policy};
@@ -18,8 +20,7 @@ use ghost_core::wire::TagHeader;
 use ghost_core::{Host, Rule};
 use serde_json::{json, Value};
 
-use super::shapes;
-use crate::varnish::{self, index_usage, Arrival, Fate, Fetch, Object};
+use crate::varnish::{self, has_index, index_usage, Arrival, Fate, Fetch, Object};
 
 /// Whether anything was fetched under a policy.
 static USED: AtomicBool = AtomicBool::new(false);
@@ -33,14 +34,14 @@ const REASONS: [Refused; 3] = [Refused::Full, Refused::TooManyTags, Refused::Tar
 pub struct Subject {
     host: Box<[u8]>,
     target: Vec<u8>,
-    /// None if there are too many, so that nothing is stored.
-    shape: Option<u32>,
+    /// What its policy ignores; None if nothing. An error if nothing is to be stored.
+    shape: Result<Option<HeldShape>, Refused>,
     started: Moment,
 }
 
 impl Subject {
     /// Of a fetch that begins.
-    pub fn of(fetch: &Fetch<'_>, policy: &Policy) -> Self {
+    pub fn of(fetch: &Fetch<'_>, policy: &Policy, rule: &Rule) -> Self {
         USED.store(true, SeqCst);
         // Before filters and user VCL change it.
         let original = fetch.original();
@@ -49,7 +50,7 @@ impl Subject {
         let host = normal.as_deref().unwrap_or(host);
         let target = original.as_ref().map_or(&b""[..], |original| original.url());
         let target = policy.key.query.canonical(target);
-        let shape = shapes::number(policy, host);
+        let shape = varnish::hold_shape(&rule.route, host, &policy.key.query);
         // The last step: an invalidation that comes later finds what is above.
         Self { host: host.into(), target, shape, started: now() }
     }
@@ -61,10 +62,12 @@ impl Subject {
         policy: &Policy,
         rule: &Rule,
     ) -> Result<(), NotStoredReason> {
-        let Some(shape) = self.shape else { return Err(NotStoredReason::IndexFull) };
+        if self.shape.is_err() {
+            return Err(NotStoredReason::IndexFull);
+        }
         let Some(beresp) = fetch.beresp() else { return Ok(()) };
         let tags = tags(&policy.tag_headers, &beresp).map_err(|_| NotStoredReason::TooManyTags)?;
-        let target = shapes::indexed(self.target.clone(), shape);
+        let target = indexed(self.target.clone(), self.shape());
         let entry = Entry {
             rule: &rule.identity,
             route: &rule.route,
@@ -86,12 +89,17 @@ impl Subject {
             stamp: stamp(),
             started: self.started,
             tag_headers: &policy.tag_headers,
-            shape: self.shape.unwrap_or(0),
+            shape: self.shape(),
             host: &self.host,
             rule: &rule.identity,
             target: &self.target,
         };
         requested.write(to);
+    }
+
+    /// The number of what its policy ignores.
+    fn shape(&self) -> u64 {
+        self.shape.as_ref().ok().and_then(Option::as_ref).map_or(0, HeldShape::number)
     }
 }
 
@@ -126,7 +134,7 @@ fn index(arrival: &Arrival<'_>, requested: &Requested<'_>) -> Result<Option<Mode
         rule: requested.rule,
         route: requested.route(),
         host: requested.host,
-        target: &shapes::indexed(requested.target.to_vec(), requested.shape),
+        target: &indexed(requested.target.to_vec(), requested.shape),
         tags: &tags,
         started: requested.started,
     })
@@ -150,6 +158,12 @@ pub fn may_be_invalidated(object: &Object<'_>) -> bool {
     requested.is_some_and(|requested| requested.started.nanos() <= LATEST.load(SeqCst))
 }
 
+/// Whether invalidations reach what is stored. They don't once a removal from the index has
+/// panicked; nothing is stored then.
+pub fn are_possible() -> bool {
+    has_index()
+}
+
 /// Whether the cache may have anything to invalidate.
 pub fn is_used() -> bool {
     USED.load(SeqCst)
@@ -169,7 +183,7 @@ pub fn invalidate_uri(
     (mode, scope): (Mode, Scope<'_>),
     at: Moment,
 ) -> u64 {
-    let forms = shapes::forms(host, target);
+    let forms = varnish::forms(host, target, &scope);
     let each = forms.iter().map(|form| {
         let target = Target::Uri { host, target: form };
         varnish::invalidate(&Invalidation { target, scope, mode, at })
@@ -204,8 +218,10 @@ pub fn usage() -> Value {
     json!({
         "objects": usage.objects,
         "tags": usage.tags,
+        "shapes": usage.shapes,
         "bytes": usage.bytes,
         "limit": limit,
+        "broken": u8::from(!are_possible()),
         "refused": Value::Object(refused.into_iter().collect()),
     })
 }

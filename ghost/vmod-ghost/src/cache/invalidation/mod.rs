@@ -3,9 +3,8 @@
 
 mod index;
 mod purge;
-mod shapes;
 mod written;
 
-pub use index::{arrive, count_unstored, may_be_invalidated, usage, Subject};
+pub use index::{are_possible, arrive, count_unstored, may_be_invalidated, usage, Subject};
 pub use purge::respond;
 pub use written::invalidate as by_unsafe_request;

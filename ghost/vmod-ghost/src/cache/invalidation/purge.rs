@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use ghost_core::cache::index::{Condition, Invalidation, Mode, Moment, Scope, Target};
+use ghost_core::cache::index::{target_of, Condition, Invalidation, Mode, Moment, Scope, Target};
 use ghost_core::cache::purge::{self, Named, Purge};
 use ghost_core::target::PathRules;
 use serde_json::json;
 
-use super::{index, shapes};
+use super::index;
 use crate::config::on_own_thread;
 use crate::varnish::{self, has_index, Fetch, Response, Unread};
 
@@ -66,7 +66,7 @@ fn invalidate(named: &Named, (mode, scope): (Mode, Scope<'_>), at: Moment) -> u6
         Named::Prefix { host, prefix } => reach(Target::Prefix { host, prefix }),
         Named::Matching { host, pattern } => {
             let prefix = pattern.literal_prefix();
-            let matches = |indexed: &[u8]| purge::matches(pattern, shapes::target_of(indexed));
+            let matches = |indexed: &[u8]| purge::matches(pattern, target_of(indexed));
             reach(Target::Matching { host, prefix, matches: Condition(&matches) })
         }
         Named::Host(host) => reach(Target::Host(host)),

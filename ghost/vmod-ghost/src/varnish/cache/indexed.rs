@@ -13,7 +13,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
-use ghost_core::cache::index::{Entry, Index, Invalidation, Mode, Refused, Usage};
+use ghost_core::cache::index::{
+    Entry, HeldShape, Index, Invalidation, Mode, Refused, Scope, Usage,
+};
+use ghost_core::cache::key::QueryPolicy;
 
 use super::super::fence::fence;
 use super::super::fetch::Fetch;
@@ -85,6 +88,20 @@ pub fn invalidate(what: &Invalidation<'_>) -> u64 {
             unsafe { Object::new(ptr::with_exposed_provenance_mut(handle), ptr::null_mut()) };
         object.is_some_and(|object| object.invalidate(what.mode))
     })
+}
+
+/// Have invalidations look for the response of a fetch, whose policy ignores parameters.
+pub fn hold_shape(
+    route: &str,
+    host: &[u8],
+    query: &QueryPolicy,
+) -> Result<Option<HeldShape>, Refused> {
+    index().map_or(Err(Refused::Full), |index| index.hold_shape(route, host, query))
+}
+
+/// What the objects of a URI may be known as.
+pub fn forms(host: &[u8], target: &[u8], scope: &Scope<'_>) -> Vec<Vec<u8>> {
+    index().map_or_else(Vec::new, |index| index.forms(host, target, scope))
 }
 
 /// What the index holds, and the most bytes that it may.

@@ -33,6 +33,8 @@ pub enum Verdict {
     Validate,
     /// The same, without waiting for a fetch of the same object.
     ValidateAlone,
+    /// Go on as if it were not there.
+    Ignore,
 }
 
 /// Decides in the lookups of a task.
@@ -180,6 +182,7 @@ unsafe fn candidate<T: Choose>(
         match task.choose(&candidate, now) {
             Verdict::Default => default_verdict(),
             Verdict::Hit => return_(&raw const sys::VCF_HIT),
+            Verdict::Ignore => return_(&raw const sys::VCF_CONTINUE),
             verdict @ (Verdict::Validate | Verdict::ValidateAlone) => {
                 let newest = (*stale).is_null() || (**stale).t_origin < (*object).t_origin;
                 if verdict == Verdict::ValidateAlone {

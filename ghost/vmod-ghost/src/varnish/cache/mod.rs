@@ -22,6 +22,6 @@ mod variants;
 pub use evicted::unused_times;
 pub(super) use incomplete::fail_incomplete;
 pub(super) use indexed::watch_objects;
-pub use indexed::{has_index, index_usage, invalidate, Arrival, Fate};
+pub use indexed::{forms, has_index, hold_shape, index_usage, invalidate, Arrival, Fate};
 pub use lookup::{Choose, Verdict};
 pub use object::{Object, Times};

@@ -37,8 +37,9 @@ fn index_refuses_beyond_its_bytes_and_accepts_again_after_removals() {
         assert!(n % 100 > 0 || index.usage().bytes <= limit);
     }
     let usage = index.usage();
-    assert!(usage.bytes <= limit && usage.bytes > limit * 9 / 10, "{usage:?}");
-    assert!((10_000..30_000).contains(&stored.len()), "{}", stored.len());
+    // One namespace has its share.
+    assert!(usage.bytes <= limit * 9 / 10 && usage.bytes > limit * 6 / 10, "{usage:?}");
+    assert!((5_000..20_000).contains(&stored.len()), "{}", stored.len());
     assert_eq!(visited(&index, Target::Everything, Scope::All), stored);
     for handle in &stored {
         assert!(index.remove(*handle));
@@ -50,7 +51,7 @@ fn index_refuses_beyond_its_bytes_and_accepts_again_after_removals() {
         let of = Entry { host: host.as_bytes(), ..entry("", "/", &many) };
         index.insert(n, &of).is_ok()
     });
-    assert!(accepted.count() > 50);
+    assert!(accepted.count() > 20);
     assert!(index.usage().bytes <= limit);
 }
 

@@ -5,6 +5,8 @@ mod limits;
 mod matching;
 mod meanwhile;
 mod model;
+mod shapes;
+mod shares;
 mod threads;
 
 use ghost_core::cache::index::{Entry, Index, Invalidation, Mode, Moment, Scope, Target};
