@@ -328,6 +328,49 @@ async def test_health_page_lists_serving_gateways(run, conf):
     await status_is(health, "/ready", 503, "without a Gateway nothing serves")
 
 
+ROUTE_SPEC = "HTTPRoute default/cafe (document 1): spec"
+
+
+@pytest.mark.parametrize(
+    ("mistake", "problem"),
+    [
+        (("port: 80", 'port: "80"'), f"7: {ROUTE_SPEC}.rules[0].backendRefs[0].port: expected an integer"),
+        (("hostnames:", "hostname:"), f'6: {ROUTE_SPEC}.hostname: unknown field; did you mean "hostnames"?'),
+        (("  hostnames:", " hostnames:"), "6: "),
+    ],
+    ids=["wrong type", "unknown field", "syntax"],
+)
+async def test_rejected_file_is_reported_to_machines_until_it_is_corrected(run, cafe, conf, mistake, problem):
+    health = free_port()
+    await run("--health-addr", f"127.0.0.1:{health}")
+    await serves(cafe, "tea", "the first answer")
+    assert await about_files(health) == ([], "1", "0")
+
+    replace(conf / "route.yaml", route("coffee").replace(*mistake))
+
+    async def is_rejected() -> bool:
+        return await about_files(health) != ([], "1", "0")
+
+    await until_async(is_rejected, "the file is rejected")
+    (found,), up_to_date, failures = await about_files(health)
+    assert found.startswith(f"{conf}/route.yaml:{problem}")
+    assert (up_to_date, failures) == ("0", "1")
+    assert (await ask(cafe, HOST)).answered_by == "tea"
+
+    replace(conf / "route.yaml", route("coffee"))
+    await serves(cafe, "coffee", "the correction")
+    assert await about_files(health) == ([], "1", "1")
+
+
+async def about_files(health: int) -> tuple[list[str], str, str]:
+    """Return the problems in /ready, and of /metrics whether all files are in force and how often one was rejected."""
+    page = (await ask(health, HOST, "/ready")).json
+    metrics = (await ask(health, HOST, "/metrics")).body.decode()
+    names = ("vgw_up_to_date", "vgw_reload_failures_total")
+    up_to_date, failures = (re.findall(rf'^{name}{{gateway=""}} (\d+)$', metrics, re.MULTILINE)[0] for name in names)
+    return page["problems"], up_to_date, failures
+
+
 async def test_edited_user_vcl_is_loaded_and_invalid_vcl_keeps_the_last_good(run, cafe, conf):
     (conf / "class.yaml").write_text(USER_VCL_CLASS)
     (conf / "vcl.yaml").write_text(user_vcl("sub vcl_recv {", "  return (synth(418));", "}"))

@@ -55,6 +55,12 @@ def test_delays_have_jitter():
     assert [backoff.next(), backoff.next()] == [0, 0.025]
 
 
+def test_two_clients_wait_for_different_times():
+    """Without an argument there is jitter."""
+    one, other = ([backoff.next() for _ in range(5)] for backoff in (RequestBackoff(), RequestBackoff()))
+    assert one != other
+
+
 def test_wish_of_the_server_is_kept_and_its_clients_spread_out():
     hasty, patient = RequestBackoff(jitter=lambda: 0.0), RequestBackoff(jitter=lambda: 1.0)
     assert (hasty.next(asked=4), patient.next(asked=4)) == (4, 6)

@@ -36,6 +36,14 @@ def test_jobs_that_failed_together_are_retried_at_different_times():
     assert [retries.on_failure(job, errors.Unreachable("x")).delay for job in jobs] == [0.05, 0.1]
 
 
+def test_two_operators_wait_for_different_times():
+    """Without an argument there is jitter."""
+    one, other = (
+        [retries.on_failure(JOB, errors.Unreachable("x")).delay for _ in range(5)] for retries in (Retries(), Retries())
+    )
+    assert one != other
+
+
 def test_job_waits_as_long_as_the_api_server_asks_for():
     retries = Retries(jitter=lambda: 0.0)
     assert retries.on_failure(JOB, errors.Throttled("x", retry_after=40)).delay == 40
