@@ -26,7 +26,7 @@ from fleet import Fleet
 from lab import free_port
 
 from support.kube.documents import cache_policy, gateway_class, parameters
-from support.processes import descendants, kilobytes, program
+from support.processes import cpu_seconds, descendants, kilobytes, program
 
 OBJECTS, TAGGED, ROUNDS = 1_000_000, 10_000, 5
 RATE = 1000
@@ -49,10 +49,12 @@ class Purged:
     """What the purges of one kind took, and what requests took beside them."""
 
     seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
     windows: list[Pair] = field(default_factory=list)
 
-    def add(self, began: float, ended: float) -> None:
+    def add(self, began: float, ended: float, cpu: float) -> None:
         self.seconds.append(ended - began)
+        self.cpu_seconds.append(cpu)
         self.windows.append((began, began + WINDOW_SECONDS))
 
 
@@ -192,9 +194,9 @@ def _measure_purges(cache: Cache, tagged: int, rounds: int) -> dict[str, object]
         began = time.perf_counter() + EVERY_SECONDS
         for number, (way, mode) in enumerate([*purged] * rounds):
             time.sleep(max(0.0, began + number * EVERY_SECONDS - time.perf_counter()))
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), cpu_seconds(cache.worker)
             count = cache.ways[way](mode, f"product-{next(tags)}")
-            purged[way, mode].add(start, time.perf_counter())
+            purged[way, mode].add(start, time.perf_counter(), cpu_seconds(cache.worker) - cpu)
             if count != tagged:
                 raise RuntimeError(f"a purge hit {count} objects instead of {tagged}")
         time.sleep(EVERY_SECONDS)
@@ -202,6 +204,7 @@ def _measure_purges(cache: Cache, tagged: int, rounds: int) -> dict[str, object]
     found: dict[str, object] = {}
     for (way, mode), one in purged.items():
         found[f"{mode} purge {way}, ms"] = round(statistics.median(one.seconds) * 1000, 1)
+        found[f"{mode} purge {way}, CPU ms"] = round(statistics.median(one.cpu_seconds) * 1000, 1)
         found[f"each {mode} purge {way}, ms"] = [round(seconds * 1000, 1) for seconds in one.seconds]
     for mode in MODES:
         windows = [window for way in cache.ways for window in purged[way, mode].windows]

@@ -84,6 +84,11 @@ CACHE = [
         promise
         for mode in ("soft", "hard")
         for promise in (
+            (
+                ("purges", f"{mode} purge on the reload socket, CPU ms"),
+                f"CPU of the worker during a {mode} purge, traffic included, median ms",
+                None,
+            ),
             (("purges", f"p99 ms before {mode} purges"), f"p99 of traffic before {mode} purges, ms", None),
             (
                 ("purges", f"p99, beside / before {mode} purges"),
