@@ -72,7 +72,7 @@ build/binaries: tools/build_binaries.py $(shell find tools/binaries -type f)
 build/cluster: build/binaries tools/build_binaries.py tools/unpack_packages.py
 	@tools/install_packages.sh openssl iproute2 iptables
 	@$(PYTHON) tools/build_binaries.py cluster
-	@$(PYTHON) tools/unpack_packages.py
+	@$(PYTHON) tools/unpack_packages.py cluster
 	@touch $@
 
 .PHONY: setup
@@ -211,6 +211,7 @@ soak: setup ## run the long tests, such as 1,000 edits under load
 .PHONY: bench
 bench: setup build/binaries ## run the benchmarks; writes bench/results and docs/reference/benchmarks.md
 	@tools/install_packages.sh wrk
+	@$(PYTHON) tools/unpack_packages.py bench
 	$(BIN)/python bench/run.py
 
 # -- maintenance -------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import http.client
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import yaml
@@ -80,10 +80,10 @@ class Fleet:
             (self.directory / f"route-{number}.yaml").write_text(ROUTE.format(number=number, service="blue"))
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[float]:
+    def running(self, *options: str) -> Iterator[float]:
         """Run the gateway; yield the seconds from its start to a response of the last route."""
         log = (self.staging / "log").open("w")
-        argv = [sys.executable, "-m", "varnish_gateway", "run", str(self.directory)]
+        argv = [sys.executable, "-m", "varnish_gateway", "run", *options, str(self.directory)]
         started = time.monotonic()
         self.process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
         try:
@@ -116,17 +116,23 @@ class Fleet:
 
     def switch(self, number: int, service: str) -> float:
         """Point a route to another origin; return the seconds until traffic goes there."""
-        staged = self.staging / "route.yaml"
-        staged.write_text(ROUTE.format(number=number, service=service))
-        connection = self.connect()
-        before = self.ask(connection, number)
-        started = time.perf_counter()
-        staged.rename(self.directory / f"route-{number}.yaml")
-        while (origin := self.ask(connection, number)) == before:
-            if time.perf_counter() - started > 30:
-                raise RuntimeError(f"route {number} never changed: {(self.staging / 'log').read_text()[-2000:]}")
-        elapsed = time.perf_counter() - started
+        text = ROUTE.format(number=number, service=service)
+        seconds, origin = self.replace(f"route-{number}.yaml", text, lambda connection: self.ask(connection, number))
         if origin != service:
             raise RuntimeError(f"route {number} leads to {origin} instead of {service}")
+        return seconds
+
+    def replace(self, name: str, text: str, see: Callable[[http.client.HTTPConnection], str]) -> tuple[float, str]:
+        """Replace a file; return the seconds until ``see`` sees something else, and what that is."""
+        staged = self.staging / "staged.yaml"
+        staged.write_text(text)
+        connection = self.connect()
+        before = see(connection)
+        started = time.perf_counter()
+        staged.rename(self.directory / name)
+        while (after := see(connection)) == before:
+            if time.perf_counter() - started > 30:
+                raise RuntimeError(f"{name} never took effect: {(self.staging / 'log').read_text()[-2000:]}")
+        elapsed = time.perf_counter() - started
         connection.close()
-        return elapsed
+        return elapsed, after

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 from loopback import free_port
+from support.processes import children, cpu_seconds
 from varnish_gateway.api import Key
 from varnish_gateway.dataplane.varnish.parameters import parameters
 from varnish_gateway.emit.routing import Shards
@@ -30,7 +31,6 @@ from varnish_gateway.ir import wire
 
 ROOT = Path(__file__).parent.parent
 VMOD = ROOT / "build" / "libvmod_ghost.so"
-TICK = os.sysconf("SC_CLK_TCK")
 MEASURED_CORE, LOAD_CORE = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
 """The measured varnishd has its own core; load generator and origin share another one, if the machine has two."""
 
@@ -40,10 +40,16 @@ backend none none;
 sub vcl_recv { return (synth(200)); }
 sub vcl_synth {
     set resp.http.Content-Type = "text/plain";
+%s
     set resp.body = "%s";
     return (deliver);
 }
 """
+SERIAL = "X-Serial"
+"""The header with the number of a response, of an origin that caches are measured with."""
+CACHEABLE = {SERIAL: "req.xid", "Cache-Control": '"public, max-age=86400"'}
+"""Headers of such an origin, as VCL expressions."""
+NO_HEADERS: Mapping[str, str] = {}
 
 
 @contextlib.contextmanager
@@ -58,18 +64,22 @@ def open_directory() -> Iterator[Path]:
 
 
 @dataclass
-class Varnish:
-    """A running varnishd."""
+class Server:
+    """A running server: the process that does its work, and the port of clients."""
 
-    manager: int
     child: int
     port: int
-    reload_port: int
 
     def cpu_seconds(self) -> float:
         """Return the CPU time of the worker process, all threads together."""
-        fields = Path(f"/proc/{self.child}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICK
+        return cpu_seconds(self.child)
+
+
+@dataclass
+class Varnish(Server):
+    """A running varnishd."""
+
+    reload_port: int
 
     def memory(self) -> dict[str, int]:
         """Return the worker's resident memory (VmRSS) and the anonymous part of it (RssAnon), in bytes."""
@@ -94,12 +104,20 @@ def varnish(
         *parameters(),  # plain varnishd uses the gateway's parameters too
     ]
     environment = {**os.environ, "GHOST_CONFIG_PATH": str(ghost_config or "")}
-    with (directory / "varnishd.log").open("w") as log:
-        process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, env=environment)
+    with running(argv, (host, port), directory / "varnishd.log", environment) as process:
+        yield Varnish(children(process.pid)[0], port, reload_port)
+
+
+@contextlib.contextmanager
+def running(
+    argv: Sequence[str], address: tuple[str, int], log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server; yield when it listens."""
+    with log.open("w") as output:
+        process = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, env=environment)
     try:
-        wait_for_port((host, port), process, directory / "varnishd.log")
-        child = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
-        yield Varnish(process.pid, child, port, reload_port)
+        wait_for_port(address, process, log)
+        yield process
     finally:
         process.terminate()
         process.wait(timeout=30)
@@ -110,7 +128,7 @@ def wait_for_port(address: tuple[str, int], process: subprocess.Popen[bytes], lo
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise RuntimeError(f"varnishd exited: {log.read_text()}")
+            raise RuntimeError(f"the server exited: {log.read_text()}")
         with contextlib.suppress(OSError), socket.create_connection(address, timeout=1):
             return
         time.sleep(0.02)
@@ -118,10 +136,13 @@ def wait_for_port(address: tuple[str, int], process: subprocess.Popen[bytes], lo
 
 
 @contextlib.contextmanager
-def origin(directory: Path, body: str = "x" * 1024, host: str = "127.0.0.1") -> Iterator[int]:
-    """Run a cheap origin, varnishd with a synthetic response; yield its port."""
-    with varnish(ORIGIN_VCL % body, directory, core=LOAD_CORE, host=host) as running:
-        yield running.port
+def origin(
+    directory: Path, body: str = "x" * 1024, host: str = "127.0.0.1", headers: Mapping[str, str] = NO_HEADERS
+) -> Iterator[int]:
+    """Run a cheap origin, varnishd with a synthetic response; yield its port. Headers are VCL expressions."""
+    lines = "\n".join(f"    set resp.http.{name} = {expression};" for name, expression in headers.items())
+    with varnish(ORIGIN_VCL % (lines, body), directory, core=LOAD_CORE, host=host) as server:
+        yield server.port
 
 
 def write_ghost(directory: Path, routes: Sequence[wire.Route], pools: dict[str, tuple[wire.Endpoint, ...]]) -> Path:

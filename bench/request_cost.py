@@ -6,10 +6,10 @@ uses the same ten routes whether there are ten or 10,000, so requests and cached
 """
 
 import contextlib
-import statistics
 from pathlib import Path
 
 import lab
+from interleaved import Costs, Visited
 
 from varnish_gateway.emit.vcl import main_vcl
 from varnish_gateway.ir import UserVcl, wire
@@ -66,8 +66,8 @@ def requests_to(routes: list[wire.Route], *, hit: bool) -> list[str]:
 
 def measure(rounds: int, seconds: int) -> dict[str, object]:
     """Return ratios to the baseline, per mode and instance."""
-    requested = range(MANY // 10 - 1, MANY, MANY // 10)
-    hosts, paths = [by_host(number) for number in requested], [by_path(number) for number in requested]
+    numbers = range(MANY // 10 - 1, MANY, MANY // 10)
+    hosts, paths = [by_host(number) for number in numbers], [by_path(number) for number in numbers]
     instances: dict[str, tuple[list[wire.Route] | None, list[wire.Route]]] = {
         "plain": (None, hosts),
         "plain again": (None, hosts),
@@ -82,16 +82,17 @@ def measure(rounds: int, seconds: int) -> dict[str, object]:
         running = {}
         for place, (name, (routes, _)) in enumerate(instances.items()):
             running[name] = stack.enter_context(_instance(directory / str(place), routes, port))
-        per_request: dict[str, dict[str, list[float]]] = {
-            mode: {name: [] for name in instances} for mode in ("hit", "pass")
-        }
+        costs = {}
+        for mode in ("hit", "pass"):
+            visited = {
+                name: Visited(running[name], requests_to(requested, hit=mode == "hit"))
+                for name, (_, requested) in instances.items()
+            }
+            costs[mode] = Costs(visited, seconds, directory)
         for turn in range(rounds):
-            for mode, costs in per_request.items():
-                order = list(instances)
-                for name in order[turn % len(order) :] + order[: turn % len(order)]:
-                    requests = requests_to(instances[name][1], hit=mode == "hit")
-                    costs[name].append(_cost(running[name], requests, seconds, directory))
-        return {mode: _ratios(costs) for mode, costs in per_request.items()}
+            for each in costs.values():
+                each.visit(turn)
+        return {mode: _ratios(each) for mode, each in costs.items()}
 
 
 def _instance(
@@ -104,20 +105,11 @@ def _instance(
     return lab.varnish(main_vcl(UserVcl(source="bench", text=DECISION)), directory, ghost_config=config)
 
 
-def _cost(instance: lab.Varnish, requests: list[str], seconds: int, directory: Path) -> float:
-    before = instance.cpu_seconds()
-    answered = lab.load(instance.port, requests, seconds, directory)
-    return (instance.cpu_seconds() - before) / answered
-
-
-def _ratios(costs: dict[str, list[float]]) -> dict[str, object]:
-    def ratio(of: str, to: str) -> float:
-        return round(statistics.median(a / b for a, b in zip(costs[of], costs[to], strict=True)), 3)
-
+def _ratios(costs: Costs) -> dict[str, object]:
     return {
-        "microseconds per request": {name: round(statistics.median(all_) * 1e6, 1) for name, all_ in costs.items()},
-        "noise (plain again / plain)": ratio("plain again", "plain"),
-        "ghost with 10 routes / plain": ratio("ghost, 10 hosts", "plain"),
-        "10,000 hosts / 10 hosts": ratio("ghost, 10,000 hosts", "ghost, 10 hosts"),
-        "10,000 paths / 10 paths": ratio("ghost, 10,000 paths", "ghost, 10 paths"),
+        "microseconds per request": costs.microseconds(),
+        "noise (plain again / plain)": costs.ratio("plain again", "plain"),
+        "ghost with 10 routes / plain": costs.ratio("ghost, 10 hosts", "plain"),
+        "10,000 hosts / 10 hosts": costs.ratio("ghost, 10,000 hosts", "ghost, 10 hosts"),
+        "10,000 paths / 10 paths": costs.ratio("ghost, 10,000 paths", "ghost, 10 paths"),
     }

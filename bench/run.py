@@ -1,7 +1,8 @@
 """Run the measurements, check the results against the promised limits, write results and charts.
 
 Usage: run.py [--quick] [NAME…]
-with NAME among cost, changes, recovery, translation, memory, operator, endpoints, regexes, hostile
+with NAME among cost, changes, recovery, translation, memory, operator, endpoints, hostile, regexes, cache, policies,
+invalidations, purges, policy-changes
 """
 
 import argparse
@@ -14,6 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import cache_changes
+import cache_cost
+import cache_invalidations
+import cache_policies
+import cache_purge
 import changes
 import endpoint_cost
 import hostile
@@ -45,6 +51,11 @@ def main() -> int:
         "endpoints": lambda: endpoint_cost.measure(edits),
         "hostile": lambda: hostile.measure(*((1, 3) if options.quick else (3, 6))),
         "regexes": lambda: regexes.measure(edits, requests=2 * edits),
+        "cache": lambda: cache_cost.measure(rounds, seconds),
+        "policies": lambda: cache_policies.measure(rounds, seconds),
+        "invalidations": lambda: cache_invalidations.measure(rounds, seconds),
+        "purges": lambda: cache_purge.measure(*((20_000, 200, 1) if options.quick else ())),
+        "policy-changes": lambda: cache_changes.measure(edits),
     }
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     results["machine"] = f"{platform.machine()}, {os.cpu_count()} cores"
