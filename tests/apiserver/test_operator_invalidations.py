@@ -1,19 +1,13 @@
 """Invalidations in a cluster: from an object to the caches of all pods, and back into its status."""
 
 import base64
-import contextlib
-import http.server
-import json
-import threading
-from collections.abc import Iterator
-from typing import Any
 
 from support.kube.documents import Document, gateway, gateway_class, invalidation, put, route, service
 from support.kube.gateway_pod import GatewayPod
 from support.kube.gateway_status import give_address
 from support.kube.operator_harness import OperatorHarness
 from support.kube.operator_process import OperatorProcess
-from varnish_gateway.emit.manifests.containers import HEALTH_PORT
+from support.kube.stub_pod import stub_pod
 
 
 def status(harness: OperatorHarness, name: str, namespace: str | None = None) -> Document:
@@ -44,40 +38,6 @@ def token(harness: OperatorHarness, gateway: str = "gw") -> str:
     secret = f"{gateway}-vgw-tls"
     data = harness.wait_for(lambda: (harness.find("Secret", secret) or {}).get("data"), "a Secret with a token")
     return base64.b64decode(data["operator-token"]).decode()
-
-
-@contextlib.contextmanager
-def stub_pod(harness: OperatorHarness, answer: Document | None) -> Iterator[tuple[GatewayPod, list[Document]]]:
-    """Have a pod of the Gateway and the invalidations that it gets. One without an answer closes connections."""
-    seen: list[Document] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            seen.append({"authorization": self.headers["Authorization"], **body})
-            if answer is not None:
-                content = json.dumps(answer).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        def do_GET(self) -> None:
-            self.send_error(503)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    pod = GatewayPod(harness)
-    server = http.server.ThreadingHTTPServer((pod.address, HEALTH_PORT), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    pod.create()
-    try:
-        yield pod, seen
-    finally:
-        harness.delete("Pod", pod.name)
-        server.shutdown()
-        server.server_close()
 
 
 def test_invalidation_reaches_a_real_chaperone_and_its_status_has_the_counts(harness):

@@ -30,18 +30,18 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([BIN / "helm", *arguments], capture_output=True, text=True, check=False)
 
 
-def template(*arguments: str) -> subprocess.CompletedProcess[str]:
+def template(*arguments: str, release: str = "varnish-gateway") -> subprocess.CompletedProcess[str]:
     where = ("--namespace", SYSTEM, "--kube-version", VERSION)
-    return helm("template", "varnish-gateway", str(CHART), *where, *arguments)
+    return helm("template", release, str(CHART), *where, *arguments)
 
 
 def documents(text: str) -> list[Document]:
     return [document for document in yaml.safe_load_all(text) if document]
 
 
-def rendered(*arguments: str) -> dict[str, Document]:
+def rendered(*arguments: str, release: str = "varnish-gateway") -> dict[str, Document]:
     """Return what the chart comes to, by kind and name."""
-    done = template(*arguments)
+    done = template(*arguments, release=release)
     assert done.returncode == 0, done.stderr
     return {f"{document['kind']}/{document['metadata']['name']}": document for document in documents(done.stdout)}
 
@@ -167,6 +167,32 @@ def test_values_shape_the_operator():
     assert pod["serviceAccountName"] == "maximal-account"
 
 
+def operators_container(*arguments: str) -> Document:
+    deployment = rendered(*arguments)["Deployment/varnish-gateway-operator"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(container)
+
+
+@pytest.mark.parametrize(("values", "port"), [((), 80), (("--values", str(MAXIMAL)), 8080)], ids=["default", "maximal"])
+def test_service_of_invalidations_leads_to_where_the_operator_listens(values, port):
+    container = operators_container(*values)
+    environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert environment["INVALIDATION_ADDR"] == f":{ports['invalidation']}"
+    (exposed,) = rendered(*values)["Service/varnish-gateway-operator-invalidation"]["spec"]["ports"]
+    assert (exposed["port"], exposed["targetPort"]) == (port, "invalidation")
+
+
+def test_operator_serves_no_invalidations_where_they_are_disabled():
+    container = operators_container("--set", "invalidation.enabled=false")
+    assert "INVALIDATION_ADDR" not in {variable["name"] for variable in container["env"]}
+    assert "invalidation" not in {port["name"] for port in container["ports"]}
+
+
+def test_service_of_invalidations_has_a_possible_name_in_a_release_with_the_longest_one():
+    assert f"Service/{'r' * 50}-invalidation" in rendered(release="r" * 53)
+
+
 def test_class_refers_to_its_parameters():
     everything = rendered("--values", str(MAXIMAL))
     ref = everything["GatewayClass/maximal.example"]["spec"]["parametersRef"]
@@ -179,6 +205,7 @@ def test_class_refers_to_its_parameters():
     [
         ("gatewayClass.create", "GatewayClass/varnish"),
         ("metrics.service.enabled", "Service/varnish-gateway-operator-metrics"),
+        ("invalidation.enabled", "Service/varnish-gateway-operator-invalidation"),
         ("podDisruptionBudget.enabled", "PodDisruptionBudget/varnish-gateway-operator"),
     ],
 )
@@ -221,6 +248,7 @@ def test_existing_service_account_is_bound():
             "at '/podDisruptionBudget': 'not' failed",
         ),
         ("metrics.serviceMonitor.interval=often", "at '/metrics/serviceMonitor/interval': 'often' does not match"),
+        ("invalidation.service.port=0", "at '/invalidation/service/port': minimum: got 0, want 1"),
         ("resources.request.cpu=1", "at '/resources': additional properties 'request' not allowed"),
         ("affinity.nodes=x", "at '/affinity': additional properties 'nodes' not allowed"),
         ("leaderElection.enabled=false", "replicas: more than one replica needs leaderElection.enabled"),

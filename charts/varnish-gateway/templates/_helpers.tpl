@@ -6,6 +6,11 @@
 {{- end -}}
 {{- end }}
 
+{{- /* A Service has a name of 63 characters at most. */}}
+{{- define "varnish-gateway.invalidation" -}}
+{{ include "varnish-gateway.name" . | trunc 50 | trimSuffix "-" }}-invalidation
+{{- end }}
+
 {{- define "varnish-gateway.serviceAccount" -}}
 {{ .Values.serviceAccount.name | default (include "varnish-gateway.name" .) }}
 {{- end }}

@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 
 from msgspec import field
 
-from varnish_gateway.api.meta import Key, LabelSelector, Object, Read
+from varnish_gateway.api.meta import Key, LabelSelector, Metadata, Object, Read
 
 GROUP = "gateway.networking.k8s.io"
+INVALIDATION_TOKENS = "gateway.varnish-software.com/invalidation-tokens"
+"""The annotation of a Gateway that names the Secret with the tokens of those who may invalidate."""
 
 # -- GatewayClass ----------------------------------------------------------------------
 
@@ -134,8 +136,19 @@ class GatewaySpec(Read, frozen=True):
     tls: GatewayTls = GatewayTls()
 
 
+class GatewayAnnotations(Read, frozen=True):
+    """Those that we read. ``invalidation_tokens`` names a Secret in the Gateway's namespace."""
+
+    invalidation_tokens: str = field(default="", name=INVALIDATION_TOKENS)
+
+
+class GatewayMetadata(Metadata, frozen=True):
+    annotations: GatewayAnnotations = GatewayAnnotations()
+
+
 class Gateway(Object, frozen=True):
     kind: ClassVar[str] = "Gateway"
+    metadata: GatewayMetadata
     spec: GatewaySpec
 
 

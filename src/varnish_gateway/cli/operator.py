@@ -22,6 +22,7 @@ Gateways and routes. Settings come from the environment.
   POD_NAMESPACE, POD_NAME the namespace of the Lease, and its holder
   METRICS_ADDR            /metrics (:8080)
   HEALTH_ADDR             /healthz and /readyz (:8081)
+  INVALIDATION_ADDR       /gateways/NAMESPACE/NAME/invalidate, such as :8082 (not served)
   CHAPERONE_CLUSTER_ROLE  the ClusterRole that lets gateway pods read EndpointSlices
   LOG_LEVEL               debug, info, warning or error (info)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,9 @@ ones (staleWhileRevalidate, grace), or if the origin fails (staleIfError). Prefe
 purges: the origin isn't asked for everything at once.
 
 The gateway has to know the token: `vgw run --invalidation-tokens`, or INVALIDATION_TOKENS_FILE of
-`vgw chaperone`. In a cluster each pod has a cache of its own; purge every pod.
+`vgw chaperone`. In a cluster each pod has a cache of its own: name the Gateway, and the address of
+the operator, which purges every pod and confirms for all of them. The tokens are those of the Secret
+that the Gateway's annotation gateway.varnish-software.com/invalidation-tokens names.
 """
 
 _EXAMPLES = """\
@@ -33,6 +36,8 @@ examples:
   vgw purge --token-file token --matching tea.example '^/v1/.*'
   vgw purge --token-file token --tag product-17 --tag front
   vgw purge --token-file token --route default/tea --address 127.0.0.1:9081
+  vgw purge --token-file token --tag front --gateway shop/web \
+    --address varnish-gateway-operator-invalidation.varnish-gateway-system:80
 """
 
 ANSWER_SECONDS = 40.0
@@ -56,7 +61,13 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
         type=address,
         default="127.0.0.1:8081",
         metavar="HOST:PORT",
-        help="the gateway's health address; default: 127.0.0.1:8081",
+        help="the gateway's health address, or with --gateway the operator's; default: 127.0.0.1:8081",
+    )
+    command.add_argument(
+        "--gateway",
+        type=_gateway,
+        metavar="NAMESPACE/NAME",
+        help="a Gateway in a cluster: purge all of its pods, at the operator's address",
     )
     command.add_argument(
         "--token-file", type=Path, required=True, metavar="FILE", help="a file with nothing but the token"
@@ -87,9 +98,9 @@ def execute(arguments: argparse.Namespace) -> int:
     if not targets:
         raise BadSettings("nothing to purge: write a URL, or one of the options that vgw purge --help lists")
     document = {"mode": "soft" if arguments.soft else "hard", "targets": [target for _, target in targets]}
-    objects = _ask(arguments.address, _token(arguments.token_file), document)
-    for (label, _), count in zip(targets, objects, strict=True):
-        print(f"{count:>8}  {label}")
+    page = "/invalidate" if arguments.gateway is None else f"/gateways/{arguments.gateway}/invalidate"
+    lines = _ask(arguments.address, page, _token(arguments.token_file), document, [label for label, _ in targets])
+    print("\n".join(lines))
     return 0
 
 
@@ -120,6 +131,14 @@ def _url(text: str) -> tuple[str, str, str]:
     return text, parts.netloc.rpartition("@")[2], (parts.path or "/") + query
 
 
+def _gateway(text: str) -> str:
+    """Return a Gateway's name as a part of a path."""
+    namespace, slash, name = text.partition("/")
+    if not slash or not re.fullmatch("[-a-z0-9]+", namespace) or not re.fullmatch("[-.a-z0-9]+", name):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form namespace/name")
+    return text
+
+
 def _percent_encoded(tag: str) -> str:
     """Return a tag with each unusual byte as % and its number: a response may have bytes in it that are no UTF-8."""
     import os
@@ -139,25 +158,37 @@ def _token(path: Path) -> str:
     return token
 
 
-def _ask(where: Address, token: str, document: dict[str, Any]) -> list[int]:
-    """Send the invalidation and return the counts. Proxies of the environment are for other hosts."""
+def _ask(where: Address, page: str, token: str, document: dict[str, Any], labels: list[str]) -> list[str]:
+    """Send the invalidation and return the counts as text. Proxies of the environment are for other hosts."""
     import http.client
     import json
 
     connection = http.client.HTTPConnection(where.host or "127.0.0.1", where.port, timeout=ANSWER_SECONDS)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     gateway = f"{where.host or '127.0.0.1'}:{where.port}"
+    hint = "--address is " + ("the gateway's health address" if page == "/invalidate" else "that of the operator")
     try:
-        connection.request("POST", "/invalidate", json.dumps(document), headers)
+        connection.request("POST", page, json.dumps(document), headers)
         answer = connection.getresponse()
         content = json.loads(answer.read())
         if answer.status == 200:
-            return [int(count) for _, count in zip(document["targets"], content["objects"], strict=True)]
+            return _lines(labels, content)
         reason = f"{gateway} answered {answer.status}: {content['error']}"
     except OSError as error:
-        reason = f"no answer from {gateway}: {error.strerror or error}; --address is the gateway's health address"
+        reason = f"no answer from {gateway}: {error.strerror or error}; {hint}"
     except (http.client.HTTPException, ValueError, KeyError, TypeError):
-        reason = f"{gateway} answers, but not as a gateway; --address is the gateway's health address"
+        reason = f"{gateway} answers, but not as a gateway; {hint}"
     finally:
         connection.close()
     raise NotInvalidated(reason)
+
+
+def _lines(labels: list[str], content: dict[str, Any]) -> list[str]:
+    """Return the counts of targets and pods; raise ValueError, KeyError or TypeError if the answer is another one."""
+    targets = [f"{int(count):>8}  {label}" for label, count in zip(labels, content["objects"], strict=True)]
+    return [*targets, *map(_pod_line, content.get("pods", ()))]
+
+
+def _pod_line(pod: dict[str, Any]) -> str:
+    what = f"{pod['result']}: {pod['message']}" if "message" in pod else pod["result"]
+    return f"{int(pod.get('objects', 0)):>8}  in pod {pod['name']}, {what}"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from varnish_gateway.kube.metrics import Metrics
+from varnish_gateway.operator.address.page import AddressPage
 from varnish_gateway.operator.execute.invalidations import InvalidationExecutor
 from varnish_gateway.operator.execute.queue import Queue
 from varnish_gateway.operator.execute.workers import Workers
@@ -26,6 +27,7 @@ class MetricSources(NamedTuple):
     leadership: Leadership
     compiler: MatchCompiler
     invalidations: InvalidationExecutor
+    address: AddressPage
 
 
 def page(sources: MetricSources) -> str:
@@ -60,9 +62,13 @@ def _lines(sources: MetricSources) -> Iterator[str]:
     yield from _gauge(
         f"{name}invalidations_unfinished", "VarnishCacheInvalidations whose phase has not ended.", unfinished
     )
-    sent = [({"result": result}, count) for result, count in sorted(sources.invalidations.counts.items())]
+    answers = sources.invalidations.counts + sources.address.answers
+    sent = [({"result": result}, count) for result, count in sorted(answers.items())]
     help_text = "Invalidations sent to pods, by what became of them."
     yield from family(f"{name}invalidations_sent_total", "counter", help_text, sent)
+    statuses = [({"code": str(code)}, count) for code, count in sorted(sources.address.statuses.items())]
+    help_text = "Invalidations that clients sent to the address of a Gateway, by the status of the response."
+    yield from family(f"{name}invalidation_requests_total", "counter", help_text, statuses)
     writes = [({"kind": kind, "verb": verb}, count) for (kind, verb), count in sorted(sources.writer.counts.items())]
     yield from family(f"{name}writes_total", "counter", "Writes by kind and verb.", writes)
     failures = [({"error": error}, count) for error, count in sorted(sources.workers.failures.items())]

@@ -9,11 +9,13 @@ like the leader, so that it takes over without delay.
 
 import asyncio
 import contextlib
+import functools
 import gc
 import logging
 import secrets
 from typing import NamedTuple, NoReturn
 
+from varnish_gateway.api import Key
 from varnish_gateway.emit.manifests import Installation
 from varnish_gateway.kube.client import Client
 from varnish_gateway.kube.connection import Connection
@@ -21,6 +23,10 @@ from varnish_gateway.kube.events import Recorder
 from varnish_gateway.kube.lease import Election
 from varnish_gateway.kube.metrics import Metrics
 from varnish_gateway.operator import health
+from varnish_gateway.operator.address import page as address
+from varnish_gateway.operator.address.gateways import AddressedGateways
+from varnish_gateway.operator.address.secret_tokens import SecretTokens
+from varnish_gateway.operator.address.server import InvalidationServer
 from varnish_gateway.operator.execute.events import Warnings
 from varnish_gateway.operator.execute.executor import Executor
 from varnish_gateway.operator.execute.finalizer import FinalizerWriter
@@ -41,8 +47,10 @@ from varnish_gateway.operator.plan.reconciler import Reconciler
 from varnish_gateway.operator.plan.step import Step
 from varnish_gateway.operator.settings import OperatorSettings
 from varnish_gateway.operator.status.chaperones import Chaperones
+from varnish_gateway.runtime.environment import Address
 from varnish_gateway.runtime.match_compiler import MatchCompiler, Run
 from varnish_gateway.runtime.signals import stop_signal
+from varnish_gateway.runtime.webserver import WebServer
 from varnish_gateway.translate import Translator
 from varnish_gateway.version import VERSION
 
@@ -120,7 +128,7 @@ class Dependencies(NamedTuple):
 
 
 class Operator:
-    """``queue`` and ``workers`` are for metrics and tests."""
+    """``queue``, ``workers`` and ``addressed`` are for metrics and tests."""
 
     def __init__(self, settings: OperatorSettings, dependencies: Dependencies) -> None:
         self._settings = settings
@@ -150,6 +158,14 @@ class Operator:
             warnings=warnings,
         )
         self.workers = Workers(self.queue, self._reconciler, executor, warnings)
+        self.addressed = AddressedGateways(self._reconciler.gateways, observed)
+        self._address = address.AddressPage(
+            self.addressed,
+            SecretTokens(dependencies.client, functools.partial(_report_tokens, warnings)),
+            asking,
+            lambda: self._watches.problem_with_pods,
+        )
+        self._invalidation = InvalidationServer(address.PATH, self._address.answer)
         self._metric_sources = MetricSources(
             kube=dependencies.client.metrics,
             queue=self.queue,
@@ -159,6 +175,7 @@ class Operator:
             leadership=dependencies.leadership,
             compiler=self._compiler,
             invalidations=self._invalidations,
+            address=self._address,
         )
         self._synced = asyncio.Event()
 
@@ -169,20 +186,29 @@ class Operator:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        servers = [
+        servers: list[tuple[WebServer | InvalidationServer, Address]] = [
             (health.metrics_server(lambda: page(self._metric_sources)), self._settings.metrics),
             (health.health_server(self.readiness), self._settings.health),
         ]
+        if self._settings.invalidation is not None:
+            servers.append((self._invalidation, self._settings.invalidation))
         try:
-            for server, address in servers:
-                await server.start(address)
+            for server, where in servers:
+                await server.start(where)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._campaign())
                 group.create_task(self._recorder.run())
                 group.create_task(self.control())
+                if self._settings.invalidation is not None:
+                    group.create_task(self._serve_invalidations())
         finally:
             for server, _ in servers:
                 await server.stop()
+
+    async def _serve_invalidations(self) -> NoReturn:
+        """Serve once everything was read: before that no Gateway is known, and none of the pods."""
+        await self._synced.wait()
+        await self._invalidation.run()
 
     async def _campaign(self) -> None:
         """Take part in the election once everything was read.
@@ -257,6 +283,12 @@ def _append(steps: list[Step], later: Step) -> None:
     """Add a step, as a part of the last one where that is possible."""
     merged = steps[-1].merge(later)
     steps[-1:] = [steps[-1], later] if merged is None else [merged]
+
+
+def _report_tokens(warnings: Warnings, gateway: Key, problem: str) -> None:
+    """Report a Secret of tokens that can't be used, where its user looks for it."""
+    log.warning("%s: %s", gateway, problem)
+    warnings.publish(gateway, "InvalidationTokens", problem)
 
 
 def _translator(settings: OperatorSettings) -> Translator:

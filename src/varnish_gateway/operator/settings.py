@@ -33,6 +33,7 @@ class OperatorSettings(Struct, frozen=True, kw_only=True):
     rollouts_at_once: int = ROLLOUTS_AT_ONCE
     metrics: Address = Address("", 8080)
     health: Address = Address("", 8081)
+    invalidation: Address | None = None  # where clients invalidate; nowhere unless set
     chaperone_port: int = HEALTH_PORT  # where the chaperones of the pods answer
     log_level: str = "INFO"
 
@@ -52,8 +53,14 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
         rollouts_at_once=_rollouts(environment, default.rollouts_at_once),
         metrics=env.address(environment, "METRICS_ADDR", ":8080"),
         health=env.address(environment, "HEALTH_ADDR", ":8081"),
+        invalidation=_invalidation(environment),
         log_level=env.log_level(environment),
     )
+
+
+def _invalidation(environment: Mapping[str, str]) -> Address | None:
+    is_served = bool(environment.get("INVALIDATION_ADDR"))
+    return env.address(environment, "INVALIDATION_ADDR", ":8082") if is_served else None
 
 
 def _pull_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:

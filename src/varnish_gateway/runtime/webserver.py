@@ -31,7 +31,7 @@ class WebServer:
             app.router.add_route(method, path, page)
             if method == "GET":
                 app.router.add_route("HEAD", path, page)
-        self._runner = web.AppRunner(app, access_log=None, logger=log)
+        self._runner = runner(app)
         self.port = 0
 
     async def start(self, address: Address) -> None:
@@ -46,6 +46,14 @@ class WebServer:
 
     async def stop(self) -> None:
         await self._runner.cleanup()
+
+
+def runner(app: web.Application, *, linger: float = 10.0, shutdown: float = 60.0) -> web.AppRunner:
+    """Return a runner that logs bugs of pages, and nothing that a client sends.
+
+    ``linger``: how long the rest of a body may take that nothing reads. ``shutdown``: how long requests may at the end.
+    """
+    return web.AppRunner(app, access_log=None, logger=log, lingering_time=linger, shutdown_timeout=shutdown)
 
 
 def _is_no_malformed_request(record: logging.LogRecord) -> bool:

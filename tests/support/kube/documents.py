@@ -4,6 +4,8 @@ In:   namespaces, names, and what differs from the plain object.
 Out:  documents for the API server, the path of each, and ``put``, which applies them as a user does.
 """
 
+import base64
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -126,6 +128,18 @@ def invalidation(namespace: str, name: str, **spec: Any) -> Document:
         "kind": "VarnishCacheInvalidation",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"gatewayRef": {"name": "gw"}, **spec},
+    }
+
+
+def token_secret(namespace: str, name: str, *tokens: Mapping[str, Any]) -> Document:
+    """Return a Secret with the tokens of those who may invalidate."""
+    content = json.dumps({"tokens": tokens})
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "type": "Opaque",
+        "data": {"tokens.json": base64.b64encode(content.encode()).decode()},
     }
 
 

@@ -59,7 +59,7 @@ class OperatorProcess:
         self.class_name = class_name
         self.name = name
         self.log = directory / f"{name}.log"
-        self.metrics_port, self.health_port = free_port(), free_port()
+        self.metrics_port, self.health_port, self.invalidation_port = free_port(), free_port(), free_port()
         self._environment = {
             **os.environ,
             "KUBECONFIG": str(cluster.kubeconfig(grant(cluster, class_name))),
@@ -69,6 +69,7 @@ class OperatorProcess:
             "POD_NAME": name,
             "METRICS_ADDR": f"127.0.0.1:{self.metrics_port}",
             "HEALTH_ADDR": f"127.0.0.1:{self.health_port}",
+            "INVALIDATION_ADDR": f"127.0.0.1:{self.invalidation_port}",
             **(environment or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None

@@ -24,6 +24,7 @@ from varnish_gateway.emit import names
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir.capabilities import ALL
 from varnish_gateway.operator import run
+from varnish_gateway.operator.address.gateways import AddressedGateways
 from varnish_gateway.operator.observe.pods import GatewayPod
 from varnish_gateway.operator.plan.jobs import Job
 from varnish_gateway.operator.settings import OperatorSettings
@@ -99,6 +100,9 @@ class Pods:
     ) -> dict[str, InvalidationAnswer]:
         await asyncio.sleep(self._chance.random() * self._seconds)
         return {pod.name: self._invalidated(pod, token) for pod in pods}
+
+    async def invalidate_one(self, pod: GatewayPod, content: bytes, token: str) -> InvalidationAnswer:
+        return (await self.invalidate([pod], content, token))[pod.name]
 
     def _invalidated(self, pod: GatewayPod, token: str) -> InvalidationAnswer:
         """Confirm, for the token that is stored for the Gateway at the moment."""
@@ -186,6 +190,7 @@ class SimulatedOperator:
         dependencies = run.Dependencies(self.reading, self.writing, pods, self.turn, compiling)  # type: ignore[arg-type]
         self._operator = run.Operator(OperatorSettings(class_name=class_name, image=image), dependencies)
         self.name = f"operator of {class_name}"
+        self.pods = pods
         self._task = asyncio.create_task(self._operator.control())
 
     async def stop(self) -> None:
@@ -196,6 +201,11 @@ class SimulatedOperator:
     @property
     def is_synced(self) -> bool:
         return self._operator.is_synced
+
+    @property
+    def addressed(self) -> AddressedGateways:
+        """What it knows of the Gateways that clients invalidate."""
+        return self._operator.addressed
 
     @property
     def unfinished(self) -> list[Job]:

@@ -80,6 +80,38 @@ def test_counts_are_printed_with_their_targets(run, gateway, capsys):
     assert capsys.readouterr().out == "      12  https://a.example/\n       0  --tag b\n  100000  --tag c\n"
 
 
+def test_gateway_in_a_cluster_has_an_address_of_its_own_and_its_pods_are_printed(run, gateway, capsys):
+    gone = {"name": "web-c", "result": "gone", "message": "it went"}
+    pods = [{"name": "web-a", "result": "confirmed", "objects": 2}, {"name": "web-b", "result": "confirmed"}, gone]
+    gateway.answer = (200, json.dumps({"objects": [2], "pods": pods}).encode())
+    assert run("--gateway", "shop/web", "--tag", "a") == 0
+    assert [path for path, *_ in gateway.seen] == ["/gateways/shop/web/invalidate"]
+    assert capsys.readouterr().out == (
+        "       2  --tag a\n"
+        "       2  in pod web-a, confirmed\n"
+        "       0  in pod web-b, confirmed\n"
+        "       0  in pod web-c, gone: it went\n"
+    )
+
+
+@pytest.mark.parametrize("pods", [3, [3], [{"name": "a"}], [{"name": "a", "result": "gone", "objects": "x"}]])
+def test_answer_without_pods_as_they_are_is_none_of_an_operator(run, gateway, capsys, pods):
+    gateway.answer = (200, json.dumps({"objects": [2], "pods": pods}).encode())
+    assert run("--gateway", "shop/web", "--tag", "a") == 1
+    captured = capsys.readouterr()
+    assert captured.err.endswith(" answers, but not as a gateway; --address is that of the operator\n")
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("name", ["web", "/web", "shop/", "shop/web/x", "shop/we b", "a?/b"])
+def test_gateway_that_is_no_name_is_rejected(run, gateway, capsys, name):
+    with pytest.raises(SystemExit) as ended:
+        run("--gateway", name, "--tag", "a")
+    assert ended.value.code == 2
+    assert f"{name!r} is not of the form namespace/name" in capsys.readouterr().err
+    assert gateway.seen == []
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [

@@ -4,6 +4,7 @@ import pytest
 
 from varnish_gateway import errors
 from varnish_gateway.operator.settings import OperatorSettings, from_environment
+from varnish_gateway.runtime.environment import Address
 
 
 def test_empty_environment_gives_the_defaults():
@@ -16,6 +17,12 @@ def test_lease_seconds_are_read_from_the_environment():
 
 def test_rollouts_at_once_are_read_from_the_environment():
     assert from_environment({"ROLLOUTS_AT_ONCE": "20"}).rollouts_at_once == 20
+
+
+def test_invalidations_are_served_where_the_environment_says():
+    assert from_environment({"INVALIDATION_ADDR": ":8082"}).invalidation == Address("", 8082)
+    with pytest.raises(errors.BadSettings, match="INVALIDATION_ADDR: '8082' is not an address"):
+        from_environment({"INVALIDATION_ADDR": "8082"})
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "all"])

@@ -1,6 +1,7 @@
 """docs/reference/metrics.md names every metric that the code writes, with its type and labels, and no other."""
 
 import re
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -82,7 +83,8 @@ def of_an_operator() -> str:
         workers=SimpleNamespace(is_running=False, failures={"Conflict": 1}),
         compiler=(),
         leadership=AlwaysLeading(),
-        invalidations=SimpleNamespace(counts={"confirmed": 1}),
+        invalidations=SimpleNamespace(counts=Counter(confirmed=1)),
+        address=SimpleNamespace(answers=Counter(unanswered=1), statuses={200: 1}),
     )
     return operator_page(sources)
 

@@ -7,7 +7,8 @@ Out:  the Token that a request has, or None. The operator's is for everything.
 import hmac
 from collections.abc import Callable
 
-from varnish_gateway.dataplane.invalidation.token_file import TokenFile, presented
+from varnish_gateway.dataplane.invalidation.token_file import TokenFile
+from varnish_gateway.dataplane.invalidation.token_set import presented
 from varnish_gateway.ir.tokens import SHORTEST, Token
 
 OPERATOR = Token(name="the operator", token="")

@@ -18,21 +18,24 @@ CARRIED_OUT = 4
 
 
 class Turns:
-    def __init__(self) -> None:
+    """``present`` and ``at_once`` are limits for each client, ``carried_out`` is one for all of them."""
+
+    def __init__(self, present: int = PRESENT, at_once: int = AT_ONCE, carried_out: int = CARRIED_OUT) -> None:
+        self._limit, self._at_once = present, at_once
         self._present: dict[str, int] = {}
         self._own: dict[str, asyncio.Semaphore] = {}
-        self.carried_out = asyncio.Semaphore(CARRIED_OUT)
+        self.carried_out = asyncio.Semaphore(carried_out)
 
     def is_full(self, client: str) -> bool:
         """Whether a client has as many requests here as it may have."""
-        return self._present.get(client, 0) >= PRESENT
+        return self._present.get(client, 0) >= self._limit
 
     @contextlib.asynccontextmanager
     async def turn(self, client: str) -> AsyncIterator[None]:
         """Wait for a turn of this client and hold it."""
         self._present[client] = self._present.get(client, 0) + 1
         try:
-            async with self._own.setdefault(client, asyncio.Semaphore(AT_ONCE)):
+            async with self._own.setdefault(client, asyncio.Semaphore(self._at_once)):
                 yield
         finally:
             self._present[client] -= 1

@@ -16,7 +16,7 @@ from varnish_gateway.operator.plan.invalidation.invalidations import AT_ONCE, In
 from varnish_gateway.operator.plan.invalidation.progress import RoundReport
 from varnish_gateway.operator.plan.invalidation.request import PodRequest
 from varnish_gateway.operator.plan.results import JobResult
-from varnish_gateway.operator.status.answers import Answers, InvalidationAnswer
+from varnish_gateway.operator.status.answers import Answers
 from varnish_gateway.operator.status.chaperones import Chaperones
 
 
@@ -47,16 +47,10 @@ class InvalidationExecutor:
         answers: Answers = {}
         if isinstance(sent.request, PodRequest) and sent.pods:
             answers = await self._chaperones.invalidate(sent.pods, sent.request.content, sent.token)
-            self.counts.update(map(_outcome, answers.values()))
+            self.counts.update(answer.outcome for answer in answers.values())
         result.round = RoundReport(sent, answers, time.time())
 
     async def _delete(self, key: Key) -> None:
         observed = self._observed.inputs.get(key)
         if observed is not None and not observed.is_deleting:
             await self._writer.delete(key, observed.obj.metadata.uid, observed.version)
-
-
-def _outcome(answer: InvalidationAnswer) -> str:
-    if answer.objects is not None:
-        return "confirmed"
-    return "rejected" if answer.is_rejection else "unanswered"

@@ -39,11 +39,8 @@ class Watches:
         selector = names.owned_selector(observed.class_key.name)
         self._owned = {kind.name: self._owned_reflector(kind, selector) for kind in used_for(Use.OWNED)}
         self._inputs = {kind.name: self._input_reflector(kind) for kind in used_for(Use.INPUT)}
-        self._reflectors: list[Reflector[Any]] = [
-            *self._inputs.values(),
-            *self._owned.values(),
-            Reflector(client, RESOURCES["Pod"], decode_pod, self._changes.on_pods, label_selector=selector),
-        ]
+        self._pods = Reflector(client, RESOURCES["Pod"], decode_pod, self._changes.on_pods, label_selector=selector)
+        self._reflectors: list[Reflector[Any]] = [*self._inputs.values(), *self._owned.values(), self._pods]
 
     # -- running -------------------------------------------------------------------------
 
@@ -70,6 +67,11 @@ class Watches:
         references = list(self._references.problems)
         more = len(references) - MOST_PROBLEMS
         return [*kinds, *references[:MOST_PROBLEMS], *([f"and {more} more references"] if more > 0 else ())]
+
+    @property
+    def problem_with_pods(self) -> str | None:
+        """Why pods can't be watched at the moment, so that there may be others than those that are observed."""
+        return self._pods.problem
 
     @property
     def absent(self) -> list[str]:

@@ -15,6 +15,13 @@ class InvalidationAnswer(Struct, frozen=True):
     message: str = ""
     is_rejection: bool = False
 
+    @property
+    def outcome(self) -> str:
+        """The word that counts it in metrics."""
+        if self.objects is not None:
+            return "confirmed"
+        return "rejected" if self.is_rejection else "unanswered"
+
 
 Answers = Mapping[str, InvalidationAnswer]
 """By the name of the pod."""

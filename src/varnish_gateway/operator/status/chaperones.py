@@ -100,12 +100,16 @@ class Chaperones:
         self, pod: GatewayPod, content: bytes, token: str, at_once: asyncio.Semaphore
     ) -> InvalidationAnswer:
         async with at_once:
-            try:
-                return await self._invalidate(pod, content, token)
-            except TimeoutError:
-                return InvalidationAnswer(None, "no answer in time")
-            except (aiohttp.ClientError, OSError, ValueError, RecursionError) as error:
-                return InvalidationAnswer(None, f"no answer: {error}"[:LONGEST_MESSAGE])
+            return await self.invalidate_one(pod, content, token)
+
+    async def invalidate_one(self, pod: GatewayPod, content: bytes, token: str) -> InvalidationAnswer:
+        """Send an invalidation to one pod; the caller limits how many there are at once."""
+        try:
+            return await self._invalidate(pod, content, token)
+        except TimeoutError:
+            return InvalidationAnswer(None, "no answer in time")
+        except (aiohttp.ClientError, OSError, ValueError, RecursionError) as error:
+            return InvalidationAnswer(None, f"no answer: {error}"[:LONGEST_MESSAGE])
 
     async def _invalidate(self, pod: GatewayPod, content: bytes, token: str) -> InvalidationAnswer:
         async with self._session.post(

@@ -14,7 +14,7 @@ from yarl import URL
 from support.directories import replace
 from support.waiting import until_async
 from varnish_gateway import errors
-from varnish_gateway.dataplane.invalidation import page as module
+from varnish_gateway.dataplane.invalidation import requests
 from varnish_gateway.dataplane.invalidation.page import InvalidatePage
 from varnish_gateway.dataplane.invalidation.token_file import TokenFile
 from varnish_gateway.dataplane.invalidation.turns import AT_ONCE, CARRIED_OUT, PRESENT
@@ -200,7 +200,7 @@ async def test_largest_body_is_taken_and_its_restriction_counts(post):
 
 
 async def test_slow_body_is_given_up(monkeypatch, url):
-    monkeypatch.setattr(module, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(requests, "BODY_SECONDS", 0.05)
 
     async def slow():
         yield b"{"
@@ -251,10 +251,10 @@ async def test_ghost_carries_out_few_at_once_of_all_clients(post, caches, tokens
 
 async def test_failed_authorisations_are_counted_in_few_lines_without_tokens(post, caplog, monkeypatch):
     clock = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(requests, "time", SimpleNamespace(monotonic=lambda: clock.now))
     for _ in range(5):
         await post(HOST, "wrong-but-long-enough")
-    clock.now += module.LOG_SECONDS
+    clock.now += requests.LOG_SECONDS
     await post(HOST, None)
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert messages == [

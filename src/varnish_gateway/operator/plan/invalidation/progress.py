@@ -5,22 +5,22 @@ In:   the pods of its Gateway and their answers, with the time; its stored statu
 Out:  the pods to send it to, and the status.
 Pure: the time is an argument.
 
-A pod is accounted for once it has confirmed, or holds nothing that is older than the invalidation, or is gone. The
-phase ends after END_SECONDS, whatever happens. From then on it is still sent to pods that did not answer, for they
-may serve what it means, and the phase becomes Complete once they are accounted for.
+The phase ends once every pod is accounted for, and after END_SECONDS whatever happens. From then on it is still sent
+to pods that did not answer, for they may serve what it means, and the phase becomes Complete once they are accounted
+for.
 """
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from varnish_gateway import ir
 from varnish_gateway.api import VarnishCacheInvalidation
 from varnish_gateway.api.meta import timestamp
 from varnish_gateway.operator.observe.pods import GatewayPod
+from varnish_gateway.operator.plan.invalidation.accounting import PodAccounts
 from varnish_gateway.operator.plan.invalidation.request import PodRequest, RequestFault
 from varnish_gateway.operator.plan.invalidation.summary import Outline, conditions, without_paths
 from varnish_gateway.operator.status.answers import Answers, InvalidationAnswer
@@ -32,9 +32,6 @@ END_SECONDS = 60.0
 RETRY_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
 LATE_SECONDS = 30.0
 """How often a failed one is sent to pods that did not answer. A change of the pod is a reason to send it at once."""
-SKEW_SECONDS = 60.0
-"""So far may the clock of a node be from that of the API server: a pod counts as newer than the invalidation only
-where it started so much later. To send it in vain is harmless."""
 DEFAULT_TTL = 3600.0
 
 _status = msgspec.json.Decoder(ir.InvalidationStatus)
@@ -62,7 +59,9 @@ class Progress:
 
     def __init__(self, obj: VarnishCacheInvalidation, stored: bytes) -> None:
         self.obj = obj
-        self._results: dict[str, ir.PodResult] = {}
+        # The time of an edited spec is not known.
+        since = float(obj.created) if obj.metadata.generation <= 1 and obj.created else None
+        self._accounts = PodAccounts(since)
         self._started: float | None = None
         self._completed: float | None = None
         self._rounds = 0
@@ -74,7 +73,7 @@ class Progress:
         self.status = known or self._current(())
 
     def _restore(self, known: ir.InvalidationStatus) -> None:
-        self._results = {one.pod_name: one for one in known.pod_results}
+        self._accounts.results.update((one.pod_name, one) for one in known.pod_results)
         self._started, self._completed = _seconds(known.started_at), _seconds(known.completed_at)
         self.has_begun = known.started_at is not UNSET
         complete = next(one for one in known.conditions if one.type == "Complete")
@@ -95,7 +94,7 @@ class Progress:
     @property
     def is_settled(self) -> bool:
         """Whether nothing is sent any more."""
-        unanswered = any(one.reason == "Unanswered" for one in self._results.values())
+        unanswered = any(one.reason == "Unanswered" for one in self._accounts.results.values())
         return self.is_finished and (self._outline.reason != "NotConfirmed" or not unanswered)
 
     @property
@@ -108,29 +107,16 @@ class Progress:
     def to_send(self, pods: Iterable[GatewayPod]) -> tuple[GatewayPod, ...]:
         """Return the pods that have to carry it out yet."""
         needed = self._is_missed if self.is_settled else self._is_needed
-        return tuple(pod for pod in pods if not self._is_accounted_for(pod) and needed(pod))
+        return tuple(pod for pod in self._accounts.open(pods) if needed(pod))
 
     def _is_needed(self, pod: GatewayPod) -> bool:
-        return self._why_empty(pod) is None
+        return self._accounts.why_empty(pod) is None
 
     def _is_missed(self, pod: GatewayPod) -> bool:
         """Whether a pod was there before the end, but the watch of pods was late to report it."""
-        is_late = pod.name not in self._results and self._outline.phase == "Complete"
+        is_late = pod.name not in self._accounts.results and self._outline.phase == "Complete"
         is_older = pod.started is not None and self._completed is not None and pod.started <= self._completed
         return is_late and is_older and self._is_needed(pod)
-
-    def _is_accounted_for(self, pod: GatewayPod) -> bool:
-        known = self._results.get(pod.name)
-        return known is not None and known.success
-
-    def _why_empty(self, pod: GatewayPod) -> str | None:
-        """Return why a pod holds nothing that is meant; the time of an edited spec is not known."""
-        if not pod.is_running:
-            return "its gateway does not run, and starts with an empty cache"
-        is_first = self.obj.metadata.generation <= 1 and self.obj.created
-        if is_first and pod.started is not None and pod.started > self.obj.created + SKEW_SECONDS:
-            return "it started later, with an empty cache"
-        return None
 
     # -- what has happened ---------------------------------------------------------------
 
@@ -138,7 +124,7 @@ class Progress:
         """Account for a round with its answers; return after how many seconds the next one follows."""
         if not self.is_settled or answers:
             self._rounds += 1
-            asked = set(answers) | self._results.keys()
+            asked = set(answers) | self._accounts.results.keys()
             concerned = [pod for pod in pods if pod.name in asked or not self.is_settled]
             targets = self._advance(sent, answers, concerned, at)
             if self.is_finished and self._completed is None:
@@ -157,41 +143,30 @@ class Progress:
         if isinstance(sent.request, RequestFault):
             self._fail(sent.request)
             return ()
-        for pod in pods:
-            if not self._is_accounted_for(pod):
-                self._account(pod, sent.request, answers.get(pod.name), at)
-        self._account_for_gone({pod.name for pod in pods}, at)
-        self._conclude(sent.request, [pod.name for pod in pods if not self._is_accounted_for(pod)], at)
+        for pod in self._accounts.open(pods):
+            self._account(pod, sent.request.targets, answers.get(pod.name), at)
+        self._accounts.on_pods((pod.name for pod in pods), at)
+        self._conclude(sent.request, [pod.name for pod in self._accounts.open(pods)], at)
         return sent.request.targets
 
     def _fail(self, fault: RequestFault) -> None:
         self._outline = Outline("Failed", "False", fault.reason, fault.message, fault)
 
-    def _account(self, pod: GatewayPod, request: PodRequest, answer: InvalidationAnswer | None, at: float) -> None:
-        why = self._why_empty(pod)
-        if answer is not None and answer.objects is not None and len(answer.objects) == len(request.targets):
-            self._results[pod.name] = _confirmed(pod.name, request.targets, answer.objects, at)
-        elif why is not None:
-            self._results[pod.name] = ir.PodResult(pod.name, True, "Empty", why, completed_at=timestamp(at))
-        elif answer is not None:
-            reason: Literal["Rejected", "Unanswered"] = "Rejected" if answer.is_rejection else "Unanswered"
-            message = answer.message or f"it counted {len(answer.objects or ())} targets of {len(request.targets)}"
-            self._results[pod.name] = ir.PodResult(pod.name, False, reason, message)
-
-    def _account_for_gone(self, present: set[str], at: float) -> None:
-        for name, known in self._results.items():
-            if name not in present and known.reason == "Unanswered":
-                message = "it went before it confirmed, and its cache with it"
-                self._results[name] = ir.PodResult(name, True, "Gone", message, completed_at=timestamp(at))
+    def _account(self, pod: GatewayPod, targets: tuple[str, ...], answer: InvalidationAnswer | None, at: float) -> None:
+        result = self._accounts.update(pod, len(targets), answer, at)
+        if result is not None and result.reason == "Confirmed" and answer is not None:
+            counts = zip(targets, answer.objects or (), strict=True)
+            paths = tuple(ir.PathResult(path, True, count) for path, count in counts)
+            self._accounts.results[pod.name] = structs.replace(result, path_results=paths)
 
     def _conclude(self, request: PodRequest, open_pods: list[str], at: float) -> None:
-        rejected = next((one for one in self._results.values() if one.reason == "Rejected"), None)
+        rejection = self._accounts.rejection
         restriction, pods = request.restriction, listed(open_pods, ", ")
-        if rejected is not None:
-            fault = RequestFault("Invalid", rejected.message)
-            self._outline = Outline("Failed", "False", "Invalid", rejected.message, fault, restriction)
+        if rejection is not None:
+            fault = RequestFault("Invalid", rejection)
+            self._outline = Outline("Failed", "False", "Invalid", rejection, fault, restriction)
         elif not open_pods:
-            self._outline = Outline("Complete", "True", "Complete", _counted(self._results), restriction=restriction)
+            self._outline = Outline("Complete", "True", "Complete", str(self._accounts), restriction=restriction)
         elif self.is_finished or at - (self._started or 0.0) >= END_SECONDS:
             message = f"not confirmed by {pods}; it is sent to them until they confirm or are gone"
             self._outline = Outline("Failed", "False", "NotConfirmed", message, restriction=restriction)
@@ -213,31 +188,15 @@ class Progress:
             phase=self._outline.phase,
             observed_generation=generation,
             conditions=conditions(self._outline, generation),
-            objects=sum(one.objects for one in self._results.values()),
+            objects=self._accounts.objects,
             started_at=self._stamp(self._started),
             completed_at=self._stamp(self._completed),
-            pod_results=without_paths(self._results.values(), targets),
+            pod_results=without_paths(self._accounts.results.values(), targets),
         )
 
     def _stamp(self, at: float | None) -> str | UnsetType:
         """Return a time of the status. Without a Gateway there is none: the operators of all classes write the same."""
         return UNSET if at is None or not self.has_begun else timestamp(at)
-
-
-def _confirmed(pod: str, targets: tuple[str, ...], objects: tuple[int, ...], at: float) -> ir.PodResult:
-    paths = tuple(ir.PathResult(path, True, count) for path, count in zip(targets, objects, strict=True))
-    message = f"{sum(objects)} objects"
-    return ir.PodResult(pod, True, "Confirmed", message, sum(objects), timestamp(at), paths)
-
-
-def _counted(results: dict[str, ir.PodResult]) -> str:
-    """Say what happened in how many pods."""
-    if not results:
-        return "the Gateway has no pod, so nothing is stored"
-    by_reason = {"Confirmed": "confirmed by", "Empty": "empty:", "Gone": "gone:"}
-    counts = {why: sum(one.reason == why for one in results.values()) for why in by_reason}
-    parts = [f"{by_reason[why]} {number} pods" for why, number in counts.items() if number]
-    return f"{sum(one.objects for one in results.values())} objects; {', '.join(parts)}"
 
 
 def is_begun(stored: bytes, generation: int) -> bool:
