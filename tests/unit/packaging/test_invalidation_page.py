@@ -14,7 +14,7 @@ from varnish_gateway.dataplane.invalidation import requests, token_file, turns
 from varnish_gateway.ir.invalidation import LARGEST, InvalidationTarget, read_invalidation
 from varnish_gateway.ir.tokens import SHORTEST, read_tokens
 from varnish_gateway.operator.address import page as address
-from varnish_gateway.operator.address import secret_tokens, server
+from varnish_gateway.operator.address import places, secret_tokens, server
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "reference" / "invalidation.md").read_text()
@@ -36,7 +36,7 @@ def test_every_status_of_the_address_of_a_gateway_is_named():
     answered = set(re.findall(r"(?:error|again|document)\((\d{3})", Path(address.__file__).read_text()))
     assert answered <= set(re.findall(r"^- \*\*(\d{3})\*\*", section, re.MULTILINE)) | ROWS.keys()
     assert {"200", "503", "504"} <= answered
-    for number in (address.OF_TOKEN, address.OF_NAMESPACE, address.PRESENT):
+    for number in (address.OF_TOKEN, places.OF_NAMESPACE, places.IN_ALL, places.PER_SECOND):
         assert f"{number}" in section
     assert f"waited {address.WAIT_SECONDS:g} s" in section
     assert f"the {address.CONFIRM_SECONDS:g} s are over" in section
@@ -85,7 +85,10 @@ def test_every_status_of_the_endpoint_is_named():
             "… requests",
             f"{address.OF_TOKEN_AT_ONCE} of a token at once, {address.OF_NAMESPACE_AT_ONCE} of a namespace",
         ),
-        ("… pods that are asked at once", f"{address.PODS_OF_GATEWAY_AT_ONCE} of a Gateway, {address.PODS_AT_ONCE} in"),
+        (
+            "… pods that are asked at once",
+            f"{address.PODS_OF_NAMESPACE_AT_ONCE} of a namespace, {address.PODS_AT_ONCE} in",
+        ),
         ("… connections", f"{server.PER_SECOND} a second are accepted, and each has {server.HEAD_SECONDS:g} s"),
         ("… the time that pods have", f"{address.CONFIRM_SECONDS:g} s"),
     ],

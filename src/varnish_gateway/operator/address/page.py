@@ -4,13 +4,15 @@ In:   an Invalidation as JSON, with ``Authorization: Bearer TOKEN``, a token of 
 Out:  200 with the counts once every pod is accounted for; or a status with the reason. 503 and 504 say what is known:
       503 where the operator doesn't see all pods, 504 where some did not confirm in time.
 
-Requests have limits of their own, for each token, for each namespace and in all, outside the writer pool: a flood of
-them delays no write. Nothing of a request without a valid token is read but its head.
+Requests have limits of their own, for each token, for each namespace and in all, outside the writer pool, and a
+namespace has few a second: a flood of them delays no write for long. Nothing of a request without a valid token is
+read but its head.
 """
 
 import asyncio
 import contextlib
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
@@ -38,6 +40,7 @@ from varnish_gateway.ir.invalidation import LARGEST, Invalidation, read_invalida
 from varnish_gateway.ir.tokens import Token, out_of_scope, within_scope
 from varnish_gateway.operator.address.broadcast import Broadcast
 from varnish_gateway.operator.address.gateways import AddressedGateway
+from varnish_gateway.operator.address.places import Places
 from varnish_gateway.operator.observe.pods import GatewayPod
 from varnish_gateway.operator.status.answers import InvalidationAnswer
 from varnish_gateway.translate.conditions import listed
@@ -49,14 +52,14 @@ CONFIRM_SECONDS = 25.0
 """For all pods together. One pod that was slow to confirm is no reason to hold a client for longer."""
 WAIT_SECONDS = 10.0
 """For a turn, then 429."""
-OF_TOKEN, OF_TOKEN_AT_ONCE = 64, 2
-OF_NAMESPACE, OF_NAMESPACE_AT_ONCE = 128, 4
+OF_TOKEN, OF_TOKEN_AT_ONCE = 32, 2
+OF_NAMESPACE_AT_ONCE = 4
 AT_ONCE = 32
-PRESENT = 256
-"""Requests with a valid token, in all."""
+TARGETS = 1_000
+"""Each of them may be any number of tags."""
 PODS_AT_ONCE = 64
 """Pods that are asked at a time, in all; each request in flight may hold a copy of its document."""
-PODS_OF_GATEWAY_AT_ONCE = 16
+PODS_OF_NAMESPACE_AT_ONCE = 16
 
 log = logging.getLogger(__name__)
 
@@ -108,10 +111,10 @@ class AddressPage:
         self._pods = pods
         self._problem = problem
         self._of_tokens = Turns(OF_TOKEN, OF_TOKEN_AT_ONCE)
-        self._of_namespaces = Turns(OF_NAMESPACE, OF_NAMESPACE_AT_ONCE, AT_ONCE)
+        self._of_namespaces = Turns(at_once=OF_NAMESPACE_AT_ONCE, carried_out=AT_ONCE)
+        self._places = Places()
         self._pods_at_once = asyncio.Semaphore(PODS_AT_ONCE)
-        self._of_gateway: WeakValueDictionary[Key, asyncio.Semaphore] = WeakValueDictionary()
-        self._present = 0
+        self._of_namespace: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._unauthorised = FailureLog()
         self.answers: Counter[str] = Counter()
         self.statuses: Counter[int] = Counter()
@@ -142,32 +145,27 @@ class AddressPage:
 
     async def _in_turn(self, request: web.Request, gateway: AddressedGateway, token: Token) -> web.Response:
         client, namespace = f"{gateway.key} {token.name}", gateway.key.namespace
-        is_full = self._of_tokens.is_full(client) or self._of_namespaces.is_full(namespace)
         too_many = again(429, "too many invalidations at once; name several targets in one, or repeat it later")
-        if is_full or self._present >= PRESENT:
+        if self._of_tokens.is_full(client) or not self._places.admits(namespace, time.monotonic()):
             return too_many
-        self._present += 1
-        try:
-            async with contextlib.AsyncExitStack() as turns:
-                try:
-                    async with asyncio.timeout(WAIT_SECONDS):
-                        await turns.enter_async_context(self._of_tokens.turn(client))
-                        await turns.enter_async_context(self._of_namespaces.turn(namespace))
-                        await turns.enter_async_context(self._of_namespaces.carried_out)
-                except TimeoutError:
-                    return too_many
-                return await self._authorised(request, gateway, token)
-        finally:
-            self._present -= 1
+        async with contextlib.AsyncExitStack() as turns:
+            turns.enter_context(self._places.held(namespace))
+            try:
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await turns.enter_async_context(self._of_tokens.turn(client))
+                    await turns.enter_async_context(self._of_namespaces.turn(namespace))
+                    await turns.enter_async_context(self._of_namespaces.carried_out)
+            except TimeoutError:
+                return too_many
+            return await self._authorised(request, gateway, token)
 
     async def _authorised(self, request: web.Request, gateway: AddressedGateway, token: Token) -> web.Response:
         body = await read_body(request, LARGEST_BODY)
         if isinstance(body, web.Response):
             return body
-        try:
-            invalidation = read_invalidation(body)
-        except errors.BadDocument as fault:
-            return error(400, str(fault))
+        invalidation = _read(body)
+        if isinstance(invalidation, web.Response):
+            return invalidation
         if (reason := out_of_scope(invalidation, token)) is not None:
             return error(403, reason)
         invalidation = within_scope(invalidation, token, gateway.routes)
@@ -181,7 +179,7 @@ class AddressPage:
     async def _carry_out(
         self, gateway: AddressedGateway, token: Token, invalidation: Invalidation, content: bytes
     ) -> web.Response:
-        at_once = self._of_gateway.setdefault(gateway.key, asyncio.Semaphore(PODS_OF_GATEWAY_AT_ONCE))
+        at_once = self._of_namespace.setdefault(gateway.key.namespace, asyncio.Semaphore(PODS_OF_NAMESPACE_AT_ONCE))
 
         async def ask(pod: GatewayPod) -> InvalidationAnswer:
             async with at_once, self._pods_at_once:
@@ -196,6 +194,16 @@ class AddressPage:
             *(gateway.key, invalidation.mode, token.name, broadcast.accounts, len(invalidation.targets)),
         )
         return _response(broadcast, self._problem())
+
+
+def _read(body: bytes) -> Invalidation | web.Response:
+    try:
+        invalidation = read_invalidation(body)
+    except errors.BadDocument as fault:
+        return error(400, str(fault))
+    if len(invalidation.targets) > TARGETS:
+        return error(413, f"an invalidation has at most {TARGETS:,} targets here; name many tags in one of them")
+    return invalidation
 
 
 def _response(broadcast: Broadcast, problem: str | None) -> web.Response:

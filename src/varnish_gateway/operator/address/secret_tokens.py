@@ -63,6 +63,10 @@ _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _decode = msgspec.json.Decoder(_Secret).decode
 
 
+class _NoTokens(Exception):
+    """The Secret has no document of tokens: who owns it takes them back."""
+
+
 class _Known:
     """What a Secret had when it was read. ``tokens`` are None before that."""
 
@@ -105,6 +109,9 @@ class SecretTokens:
         except errors.NotFound:
             known.tokens, known.version = NONE, ""
             problem = f"{secret} does not exist, so no client may invalidate; create it, or remove the annotation"
+        except _NoTokens:
+            known.tokens = NONE
+            problem = f"{secret} has no key {KEY}, so no client may invalidate; add a document of tokens"
         except errors.BadDocument as error:
             known.tokens = NONE if known.tokens is None else known.tokens
             problem = f"{secret}, key {KEY}: {error}; the tokens from before count"
@@ -131,7 +138,7 @@ def _update(known: _Known, text: bytes) -> None:
         return
     known.version = version
     if secret.data.tokens is None:
-        raise errors.BadDocument("the Secret has no such key; add a document of tokens")
+        raise _NoTokens
     try:
         content = base64.b64decode(secret.data.tokens, validate=True)
     except binascii.Error as error:

@@ -15,6 +15,7 @@ from varnish_gateway.api import Key
 from varnish_gateway.dataplane.invalidation import requests
 from varnish_gateway.dataplane.invalidation.token_set import NONE, TokenSet
 from varnish_gateway.operator.address import page as module
+from varnish_gateway.operator.address import places
 from varnish_gateway.operator.address.gateways import AddressedGateway
 from varnish_gateway.operator.address.page import PATH, AddressPage
 from varnish_gateway.operator.address.server import InvalidationServer
@@ -236,6 +237,33 @@ async def test_namespace_keeps_room_for_others(world, post):
     assert len(world.asked) == 2 * module.OF_NAMESPACE_AT_ONCE + 2
     world.gate.set()
     assert {answer.status for answer in await asyncio.gather(*asking, other)} == {200}
+
+
+async def test_namespace_that_fills_its_places_leaves_those_of_others(world, post, monkeypatch):
+    """Requests that wait for the turn of their token hold places, too."""
+    monkeypatch.setattr(places, "OF_NAMESPACE", 8)
+    names = [f"client-{number:02}-of-many" for number in range(4)]
+    many = TokenSet(json.dumps({"tokens": [{"name": name, "token": name} for name in names]}).encode())
+    blog = TokenSet(json.dumps({"tokens": [{"name": "blog", "token": "token-of-the-blog"}]}).encode())
+
+    async def of(gateway: Key, _: str) -> TokenSet:
+        return many if gateway == WEB else blog
+
+    world.of = of
+    world.gate.clear()
+    asking = {asyncio.create_task(post(HOST, name)) for name in names for _ in range(4)}
+    await until_async(lambda: sum(one.done() for one in asking) == 8)
+    assert {one.result().status for one in asking if one.done()} == {429}
+    other = asyncio.create_task(post(HOST, "token-of-the-blog", "blog/web"))
+    await until_async(lambda: "blog-a" in [pod for pod, *_ in world.asked])
+    world.gate.set()
+    assert (await other).status == 200
+    assert {answer.status for answer in await asyncio.gather(*asking)} == {200, 429}
+
+
+async def test_document_with_too_many_targets_reaches_no_pod(world, post):
+    assert (await post({"targets": HOST["targets"] * (module.TARGETS + 1)})).status == 413
+    assert world.asked == []
 
 
 async def test_slow_body_is_given_up(port, monkeypatch):
