@@ -41,8 +41,8 @@ def test_events_and_routes_are_counted():
 
 
 def test_index_of_the_cache_is_published():
-    index = {"objects": 2, "tags": 3, "shapes": 7, "bytes": 4, "limit": 5, "broken": 1}
-    index["refused"] = {"index-full": 6, "too-many-tags": 0}
+    held = {"objects": 2, "tags": 3, "shapes": 7, "bytes": 4, "limit": 5, "broken": 1}
+    index = {**held, "refused": {"index-full": 6, "too-many-tags": 0}}
     lines = page(EventCounters(), SERVED, {"index": index}).splitlines()
     assert "vgw_cache_index_objects 2" in lines
     assert "vgw_cache_index_tags 3" in lines
