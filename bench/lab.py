@@ -187,6 +187,6 @@ def load(port: int, requests: Sequence[str], seconds: int, directory: Path) -> i
     if "Non-2xx" in output or "Socket errors" in output:
         raise RuntimeError(f"requests failed under load:\n{output}")
     found = re.search(r"(\d+) requests in", output)
-    if found is None:
-        raise RuntimeError(f"wrk reported no number of requests:\n{output}")
+    if found is None or int(found[1]) == 0:
+        raise RuntimeError(f"wrk reported no responses:\n{output}")
     return int(found[1])

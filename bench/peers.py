@@ -13,6 +13,7 @@ import lab
 
 from loopback import free_port
 from support.processes import children
+from support.waiting import until
 
 NGINX = lab.ROOT / "build" / "nginx" / "usr" / "sbin" / "nginx"
 """Debian's nginx, which tools/unpack_packages.py unpacks: installed, it would start a service."""
@@ -85,7 +86,13 @@ def nginx(directory: Path, origin: int) -> Iterator[lab.Server]:
     conf.write_text(NGINX_CONF.format(directory=directory, port=port, origin=origin))
     command = [str(NGINX), "-p", str(directory), "-e", str(directory / "error.log"), "-c", str(conf)]
     with lab.running(_pinned(command), ("127.0.0.1", port), directory / "log") as process:
-        yield lab.Server(next(filter(_is_worker, children(process.pid))), port)
+        # The master listens before it starts its worker.
+        worker, *_ = until(lambda: _workers(process.pid), "nginx has a worker")
+        yield lab.Server(worker, port)
+
+
+def _workers(master: int) -> list[int]:
+    return list(filter(_is_worker, children(master)))
 
 
 def _is_worker(pid: int) -> bool:

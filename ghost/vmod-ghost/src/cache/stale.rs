@@ -242,20 +242,3 @@ fn note(waiting: Option<u64>) {
         REVIVED.leave(number);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_read_as_they_are_written() {
-        for numbers in [[0, 0, 0], [1, 10, 99], [u64::MAX; 3]] {
-            let mut room = [0; MOST_TEXT];
-            let told = read(text_of(&numbers, &mut room)).unwrap();
-            assert_eq!([told.policy, told.key, told.waiting.unwrap()], numbers);
-        }
-        let mut room = [0; MOST_TEXT];
-        let told = read(text_of(&[7, 8], &mut room)).unwrap();
-        assert_eq!((told.policy, told.key, told.waiting), (7, 8, None));
-    }
-}
