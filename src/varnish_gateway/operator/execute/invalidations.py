@@ -14,10 +14,10 @@ from varnish_gateway.operator.execute.writer import Writer
 from varnish_gateway.operator.observe.state import ObservedState
 from varnish_gateway.operator.plan.invalidation.invalidations import AT_ONCE, Invalidations
 from varnish_gateway.operator.plan.invalidation.progress import RoundReport
-from varnish_gateway.operator.plan.invalidation.request import PodRequest
 from varnish_gateway.operator.plan.results import JobResult
 from varnish_gateway.operator.status.answers import Answers
 from varnish_gateway.operator.status.chaperones import Chaperones
+from varnish_gateway.translate.invalidation.request import PodRequest
 
 
 class InvalidationExecutor:

@@ -15,9 +15,9 @@ from varnish_gateway.operator.observe.pods import GatewayPod
 from varnish_gateway.operator.observe.state import ObservedState
 from varnish_gateway.operator.plan.invalidation.invalidations import AT_ONCE
 from varnish_gateway.operator.plan.invalidation.progress import Round
-from varnish_gateway.operator.plan.invalidation.request import PodRequest, RequestFault
 from varnish_gateway.operator.plan.results import JobResult
 from varnish_gateway.operator.status.answers import InvalidationAnswer
+from varnish_gateway.translate.invalidation.request import PodRequest, RequestFault
 
 KEY = Key("VarnishCacheInvalidation", "shop", "one")
 OBJ = msgspec.convert(

@@ -14,9 +14,9 @@ from varnish_gateway.operator.observe.pods import GatewayPod
 from varnish_gateway.operator.observe.state import ObservedState
 from varnish_gateway.operator.plan.gateway import DesiredGateway
 from varnish_gateway.operator.plan.invalidation.progress import Progress, Round, RoundReport, is_begun
-from varnish_gateway.operator.plan.invalidation.request import request_of
 from varnish_gateway.operator.plan.jobs import Jobs
 from varnish_gateway.operator.plan.statuses import DesiredStatuses
+from varnish_gateway.translate.invalidation.request import request_of
 
 AT_ONCE = 4
 """Of one namespace; the others wait in their order."""

@@ -21,11 +21,11 @@ from varnish_gateway.api import VarnishCacheInvalidation
 from varnish_gateway.api.meta import timestamp
 from varnish_gateway.operator.observe.pods import GatewayPod
 from varnish_gateway.operator.plan.invalidation.accounting import PodAccounts
-from varnish_gateway.operator.plan.invalidation.request import PodRequest, RequestFault
-from varnish_gateway.operator.plan.invalidation.summary import Outline, conditions, without_paths
 from varnish_gateway.operator.status.answers import Answers, InvalidationAnswer
 from varnish_gateway.translate.conditions import listed
 from varnish_gateway.translate.durations import milliseconds
+from varnish_gateway.translate.invalidation.request import PodRequest, RequestFault
+from varnish_gateway.translate.invalidation.summary import Outline, conditions, without_paths
 
 END_SECONDS = 60.0
 """After which the phase is Failed where pods did not answer."""

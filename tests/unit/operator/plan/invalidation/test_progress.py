@@ -10,9 +10,9 @@ from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.operator.observe.pods import GatewayPod
 from varnish_gateway.operator.plan.invalidation.progress import END_SECONDS, LATE_SECONDS, Progress, Round
-from varnish_gateway.operator.plan.invalidation.request import RequestFault, request_of
-from varnish_gateway.operator.plan.invalidation.summary import MOST_PODS
 from varnish_gateway.operator.status.answers import InvalidationAnswer
+from varnish_gateway.translate.invalidation.request import RequestFault, request_of
+from varnish_gateway.translate.invalidation.summary import MOST_PODS
 
 GATEWAY = Key("Gateway", "infra", "gw")
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ import msgspec
 from varnish_gateway import api
 from varnish_gateway.api import Key
 from varnish_gateway.ir.invalidation import LARGEST, read_invalidation
-from varnish_gateway.operator.plan.invalidation.request import PodRequest, RequestFault, request_of
+from varnish_gateway.translate.invalidation.request import PodRequest, RequestFault, request_of
 
 ROUTES = (Key("HTTPRoute", "shop", "web"), Key("HTTPRoute", "shop", "api"), Key("HTTPRoute", "tea", "pots"))
 

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import UNSET, Struct, structs
 
 from varnish_gateway import ir
-from varnish_gateway.operator.plan.invalidation.request import RequestFault
+from varnish_gateway.translate.invalidation.request import RequestFault
 
 MOST_PODS = 200
 PATHS_BYTES = 100_000
