@@ -215,8 +215,8 @@ fn forwarded(policy: &Policy, query: &[u8]) -> Vec<u8> {
 fn key_of(policy: &Policy, query: Option<&[u8]>) -> Vec<u8> {
     let headers = &Message { only: None, lines: &[] };
     let (host, path) = (&b"a.example"[..], &b"/"[..]);
-    let (rule, listener, https, port, body) = ("shop/r", "http", false, None, None);
-    let request = KeyRequest { rule, listener, https, host, port, path, query, headers, body };
+    let (rule, listener, https, port) = ("shop/r", "http", false, None);
+    let request = KeyRequest { rule, listener, https, host, port, path, query, headers };
     let mut to = Vec::new();
     assert!(key::write(&policy.key, &request, &Steps::unlimited(), &mut to).is_ok());
     to

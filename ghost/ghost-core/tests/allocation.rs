@@ -104,7 +104,6 @@ fn cache_decides_about_a_request_without_allocating() {
         path: b"/x",
         query: Some(b"z=1&utm%5Fx=2&a=3"),
         headers: &headers,
-        body: None,
     };
     let mut buffer = Vec::with_capacity(1024);
     let allocated = allocation_counter::measure(|| {

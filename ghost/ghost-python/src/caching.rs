@@ -132,7 +132,6 @@ fn ask(
         path,
         query,
         headers: received,
-        body: None,
     };
     key::describe(&policy.key, &request, &steps).map(Ok)
 }

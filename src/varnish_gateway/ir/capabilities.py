@@ -71,7 +71,7 @@ CACHE_POLICIES = Capability(
         *_of("CachePolicy", "name off defaultTTL forcedTTL unsafeIgnoreNoStoreAndPrivate statusTTLs heuristicPercent"),
         *_of("CachePolicy", "grace staleWhileRevalidate staleIfError keep jitterPercent hitForMiss cacheKey bypass"),
         *_of("CachePolicy", "setCookie requestCookies ignoreRequestDirectives revalidation exactVary tagHeaders"),
-        *_of("CachePolicy", "cacheStatus maxObjectSize gzip esi queryMethod"),
+        *_of("CachePolicy", "cacheStatus maxObjectSize gzip esi"),
         *_of("StatusTTL", "status ttl"),
         *_of("CacheKey", "headers cookies queryParameters scheme listener"),
         *_of("QueryParameters", "include exclude"),

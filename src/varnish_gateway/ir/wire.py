@@ -221,7 +221,6 @@ class CachePolicy(Wire, frozen=True):
     max_object_size: int | None = None  # bytes
     gzip: bool = False
     esi: bool = False
-    query_method: bool = False
 
 
 # -- routes ----------------------------------------------------------------------------

@@ -88,9 +88,6 @@ pub struct CachePolicy {
     /// Whether edge side includes are processed.
     #[serde(skip_serializing_if = "is_default")]
     pub esi: bool,
-    /// Whether responses to QUERY are stored, with the request's body in the key.
-    #[serde(skip_serializing_if = "is_default")]
-    pub query_method: bool,
 }
 
 /// The lifetime of responses with one status or of one class.

@@ -100,7 +100,6 @@ fn add_key(
         path,
         query,
         headers: http,
-        body: None,
     };
     let mut text = (cached.policy.cache_status != Audience::Off).then(Vec::new);
     let write = |to: &mut Vec<u8>| write(&cached.policy.key, &request, &task.steps, to, &mut text);

@@ -9,14 +9,11 @@ from varnish_gateway.ir import wire
 from varnish_gateway.translate.policy.cache_fields import translate_fields
 from varnish_gateway.translate.policy.cache_patterns import compile_policy
 
-UNSUPPORTED = {"queryMethod"}
-"""The gateway passes requests with a body, so ghost's decisions about QUERY have no field yet."""
-
 
 def test_policy_has_every_field_of_the_wire_format():
     fields = {one.encode_name for one in msgspec.structs.fields(CacheFields)}
     travelling = {one.encode_name for one in msgspec.structs.fields(wire.CachePolicy)}
-    assert fields == travelling - {"name", "off"} - UNSUPPORTED
+    assert fields == travelling - {"name", "off"}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@
 //!     let request = KeyRequest {
 //!         rule: "shop/tea/0", listener: "web", https: true,
 //!         host: b"tea.example.com", port: None, path: b"/list", query: Some(query),
-//!         headers: &[("Cookie", cookies)], body: None,
+//!         headers: &[("Cookie", cookies)],
 //!     };
 //!     let mut buffer = Vec::new();
 //!     key::write(&policy.key, &request, &Steps::of_request(), &mut buffer).map(|()| buffer)
@@ -78,8 +78,6 @@ pub struct KeyRequest<'a, H: ?Sized> {
     pub query: Option<&'a [u8]>,
     /// The headers.
     pub headers: &'a H,
-    /// A cryptographic hash of the body, for QUERY (RFC 10008); None for GET and HEAD.
-    pub body: Option<&'a [u8]>,
 }
 
 impl KeyPolicy {
@@ -302,19 +300,6 @@ impl Parts for Writer<'_> {
 
     fn cookie<'v, I: Iterator<Item = &'v [u8]>>(&mut self, name: &str, values: impl Fn() -> I) {
         self.tag(b'c');
-        self.named(name, values);
-    }
-
-    fn body(&mut self, hash: &[u8]) {
-        self.tag(b'b');
-        self.bytes(hash);
-    }
-
-    fn body_header<'v, I: Iterator<Item = &'v [u8]>>(
-        &mut self,
-        name: &str,
-        values: impl Fn() -> I,
-    ) {
         self.named(name, values);
     }
 }

@@ -23,9 +23,6 @@ pub(super) trait Parts {
     fn query<'q>(&mut self, parameters: Option<impl ExactSizeIterator<Item = &'q [u8]>>);
     fn header<'v, I: Iterator<Item = &'v [u8]>>(&mut self, name: &str, values: impl Fn() -> I);
     fn cookie<'v, I: Iterator<Item = &'v [u8]>>(&mut self, name: &str, values: impl Fn() -> I);
-    /// A hash of it. Its headers follow, which say what it means.
-    fn body(&mut self, hash: &[u8]);
-    fn body_header<'v, I: Iterator<Item = &'v [u8]>>(&mut self, name: &str, values: impl Fn() -> I);
 }
 
 /// Give the parts of the key of a request.
@@ -52,12 +49,6 @@ pub(super) fn walk<H: Headers>(
         let named = |(key, _): &(&[u8], &[u8])| *key == name.as_bytes();
         to.cookie(name, || cookies(request.headers).filter(named).map(|(_, value)| value));
     }
-    if let Some(hash) = request.body {
-        to.body(hash);
-        for name in ["content-type", "content-encoding"] {
-            to.body_header(name, || request.headers.values(name));
-        }
-    }
     Ok(())
 }
 
@@ -78,7 +69,7 @@ pub(super) fn walk<H: Headers>(
 /// let request = KeyRequest {
 ///     rule: "shop/tea/0", listener: "web", https: true, host: b"tea.example.com",
 ///     port: key::port(b"tea.example.com:8443", true), path: b"/list",
-///     query: Some(b"b=2&utm_source=x&a=1"), headers: &[("Cookie", &b"theme=dark"[..])], body: None,
+///     query: Some(b"b=2&utm_source=x&a=1"), headers: &[("Cookie", &b"theme=dark"[..])],
 /// };
 /// let parts = key::describe(&policy.key, &request, &Steps::of_request())?;
 /// let parts: Vec<_> = parts.iter().map(|(name, value)| (&**name, &**value)).collect();
@@ -151,17 +142,5 @@ impl Parts for Described {
 
     fn cookie<'v, I: Iterator<Item = &'v [u8]>>(&mut self, name: &str, values: impl Fn() -> I) {
         self.add_all(&format!("cookie {name}"), values(), b", ");
-    }
-
-    fn body(&mut self, hash: &[u8]) {
-        self.add("hash of the body", hash.escape_ascii().to_string().as_bytes());
-    }
-
-    fn body_header<'v, I: Iterator<Item = &'v [u8]>>(
-        &mut self,
-        name: &str,
-        values: impl Fn() -> I,
-    ) {
-        self.header(name, values);
     }
 }

@@ -93,7 +93,7 @@ impl fmt::Display for BypassReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Upgrade => "the connection may become a WebSocket",
-            Self::Method => "a cache answers GET, HEAD and, with queryMethod, QUERY (RFC 9111, section 4)",
+            Self::Method => "the cache answers GET and HEAD (RFC 9111, section 4)",
             Self::Precondition => {
                 "only the origin evaluates If-Match and If-Unmodified-Since (RFC 9111, section 4.3.2)"
             }
@@ -121,16 +121,12 @@ impl Policy {
         request: &impl Headers,
         steps: &Steps,
     ) -> Result<Option<BypassReason>, OverBudget> {
-        let is_cached = match method {
-            b"GET" | b"HEAD" => true,
-            b"QUERY" => self.query_method && survey.keys_body,
-            _ => false,
-        };
+        let is_cached = matches!(method, b"GET" | b"HEAD");
         match survey {
             Survey { upgrade: true, .. } => Ok(Some(BypassReason::Upgrade)),
             _ if !is_cached => Ok(Some(BypassReason::Method)),
             Survey { precondition: true, .. } => Ok(Some(BypassReason::Precondition)),
-            Survey { body: true, keys_body: false, .. } => Ok(Some(BypassReason::Body)),
+            Survey { body: true, .. } => Ok(Some(BypassReason::Body)),
             _ if self.hides_key(request) => Ok(Some(BypassReason::HiddenKey)),
             _ => self.bypass.reason(method, request, steps),
         }

@@ -70,7 +70,6 @@ pub(super) fn policy(
         max_object_size: source.max_object_size,
         gzip: source.gzip,
         esi: source.esi,
-        query_method: source.query_method,
     })
 }
 

@@ -136,8 +136,6 @@ pub struct Policy {
     pub gzip: bool,
     /// Whether edge side includes are processed.
     pub esi: bool,
-    /// Whether responses to QUERY are stored.
-    pub query_method: bool,
 }
 
 impl Policy {

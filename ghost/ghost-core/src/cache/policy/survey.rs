@@ -22,8 +22,6 @@ pub struct Survey {
     pub body: bool,
     /// Whether the connection may become a WebSocket. The proxy knows.
     pub upgrade: bool,
-    /// Whether the key covers the body. The proxy knows.
-    pub keys_body: bool,
 }
 
 impl Survey {

@@ -82,7 +82,7 @@ impl StoreRequest {
     pub fn new(policy: &Policy, method: &[u8], request: &impl Headers) -> Self {
         let unkeyed = |(name, _): (&[u8], &[u8])| !policy.key.has_cookie(name);
         Self {
-            storable_method: method == b"GET" || (method == b"QUERY" && policy.query_method),
+            storable_method: method == b"GET",
             no_store: policy.honours_requests && RequestDirectives::parse(request).no_store,
             authorization: request.has("authorization"),
             unkeyed_cookies: !policy.key.has_header("cookie") && cookies(request).any(unkeyed),

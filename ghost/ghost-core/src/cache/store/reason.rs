@@ -131,7 +131,7 @@ impl NotStoredReason {
 impl fmt::Display for NotStoredReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Method => "the cache stores responses to GET and, with queryMethod, QUERY (RFC 9111, section 3)",
+            Self::Method => "the cache stores responses to GET (RFC 9111, section 3)",
             Self::Interim => "a response is stored if its status is final (RFC 9111, section 3)",
             Self::Partial => "the cache stores no parts of responses (RFC 9111, section 3.3)",
             Self::NotModified => "304 updates a stored response (RFC 9111, section 4.3.4)",

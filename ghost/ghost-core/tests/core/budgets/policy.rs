@@ -57,7 +57,6 @@ fn key_request(query: &[u8]) -> KeyRequest<'_, Lines> {
         path: b"/",
         query: Some(query),
         headers: NO_HEADERS,
-        body: None,
     }
 }
 

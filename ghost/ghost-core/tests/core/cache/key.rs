@@ -17,7 +17,6 @@ struct Parts {
     path: Vec<u8>,
     query: Option<Vec<u8>>,
     headers: Lines,
-    body: Option<Vec<u8>>,
 }
 
 fn request(parts: &Parts) -> KeyRequest<'_, Lines> {
@@ -30,7 +29,6 @@ fn request(parts: &Parts) -> KeyRequest<'_, Lines> {
         path: &parts.path,
         query: parts.query.as_deref(),
         headers: &parts.headers,
-        body: parts.body.as_deref(),
     }
 }
 
@@ -53,7 +51,6 @@ fn parts(query: &str, cookie: &str) -> Parts {
         path: b"/".to_vec(),
         query: Some(query.into()),
         headers: vec![("Cookie".into(), cookie.into())],
-        body: None,
     }
 }
 
@@ -70,13 +67,12 @@ prop_compose! {
         query in prop::option::of(bytes()),
         x in prop::collection::vec(bytes(), 0..3), y in prop::collection::vec(bytes(), 0..2),
         cookies in prop::collection::vec(bytes(), 0..3),
-        body in prop::option::of(bytes()),
     ) -> Parts {
         let line = |name: &str, value: &Vec<u8>| (name.to_owned(), value.clone());
         let mut headers: Lines = x.iter().map(|value| line("X", value)).collect();
         headers.extend(y.iter().map(|value| line("y", value)));
         headers.extend(cookies.iter().map(|value| line("cookie", value)));
-        Parts { rule: names.0.into(), listener: names.1.into(), https, host, path, query, headers, body }
+        Parts { rule: names.0.into(), listener: names.1.into(), https, host, path, query, headers }
     }
 }
 
@@ -136,9 +132,8 @@ fn normal_form(parts: &Parts) -> impl PartialEq + std::fmt::Debug {
         .filter(|pair| pair.split(|byte| *byte == b'=').next() == Some(b"a"))
         .map(|pair| pair.get(2..).unwrap_or_default().to_vec())
         .collect();
-    let body = parts.body.clone();
     let names = (parts.rule.clone(), parts.listener.clone(), parts.https);
-    (names, parts.host.clone(), parts.path.clone(), query, values("x"), values("y"), cookies, body)
+    (names, parts.host.clone(), parts.path.clone(), query, values("x"), values("y"), cookies)
 }
 
 proptest! {
@@ -155,9 +150,8 @@ proptest! {
             match change {
                 0 => changed.query.clone_from(&other.query),
                 1 => changed.headers.clone_from(&other.headers),
-                2 => changed.body.clone_from(&other.body),
-                3 => changed.path.clone_from(&other.path),
-                4 => (changed.rule, changed.listener) = (other.rule.clone(), other.listener.clone()),
+                2 => changed.path.clone_from(&other.path),
+                3 => (changed.rule, changed.listener) = (other.rule.clone(), other.listener.clone()),
                 _ => changed.host.clone_from(&other.host),
             }
             let equal = normal_form(&one) == normal_form(&changed);
@@ -290,23 +284,11 @@ fn description_has_what_the_policy_leaves_in_and_no_more() {
     let request = Parts { query: None, host: b"a.example:8080".to_vec(), ..parts("", "") };
     let least = r#"{"defaultTTL": 1, "cacheKey": {"listener": false, "scheme": false}}"#;
     assert_eq!(names(least, &request), ["rule", "host", "port", "path"]);
+    let request = parts("", "");
     let most = r#"{"defaultTTL": 1, "cacheKey": {"headers": ["X"], "cookies": ["a"]}}"#;
-    let request = Parts { body: Some(vec![0xab]), ..parts("", "") };
     assert_eq!(
         names(most, &request),
-        [
-            "rule",
-            "listener",
-            "scheme",
-            "host",
-            "path",
-            "query",
-            "header x",
-            "cookie a",
-            "hash of the body",
-            "header content-type",
-            "header content-encoding"
-        ]
+        ["rule", "listener", "scheme", "host", "path", "query", "header x", "cookie a"]
     );
     let excluding =
         policy(r#"{"defaultTTL": 1, "cacheKey": {"queryParameters": {"exclude": ["utm_*"]}}}"#);
@@ -350,16 +332,6 @@ fn policies_with_other_names_have_other_keys() {
     let mut request = parts("", "");
     request.headers = vec![("a".into(), b"1".to_vec()), ("b".into(), b"1".to_vec())];
     assert_ne!(key_of(&by("a"), &request), key_of(&by("b"), &request));
-}
-
-#[test]
-fn meaning_of_a_body_is_part_of_the_key() {
-    let policy = policy(r#"{"defaultTTL": 1, "queryMethod": true}"#);
-    let typed = |kind: &[u8]| {
-        let headers = vec![("Content-Type".into(), kind.to_vec())];
-        key_of(&policy, &Parts { headers, body: Some(b"hash".to_vec()), ..parts("", "") })
-    };
-    assert_ne!(typed(b"text/plain"), typed(b"application/json"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::support::{lines, policy, policy_error, survey};
 fn defaults_are_left_out_of_the_wire_format() {
     let minimal: CachePolicy = wire::decode(br#"{"defaultTTL": 60000}"#).unwrap();
     assert_eq!(serde_json::to_string(&minimal).unwrap(), r#"{"defaultTTL":60000}"#);
-    let full = r#"{"name":"shop/c","forcedTTL":1,"unsafeIgnoreNoStoreAndPrivate":true,"statusTTLs":[{"status":"5xx","ttl":1}],"heuristicPercent":10,"staleWhileRevalidate":2,"staleIfError":3,"keep":0,"jitterPercent":5,"hitForMiss":6,"cacheKey":{"headers":["A"],"cookies":["b"],"queryParameters":{"include":[]},"scheme":false,"listener":false},"bypass":{"headers":[{"name":"x","valueRegex":"y"}],"cookies":["s*"],"methods":["HEAD"]},"setCookie":"remove","requestCookies":"ignore","ignoreRequestDirectives":true,"revalidation":{"perObject":1,"perRoute":2},"exactVary":true,"tagHeaders":["Surrogate-Key","Cache-Tag","xkey","Cache-Groups"],"cacheStatus":"trusted","maxObjectSize":7,"gzip":true,"esi":true,"queryMethod":true}"#;
+    let full = r#"{"name":"shop/c","forcedTTL":1,"unsafeIgnoreNoStoreAndPrivate":true,"statusTTLs":[{"status":"5xx","ttl":1}],"heuristicPercent":10,"staleWhileRevalidate":2,"staleIfError":3,"keep":0,"jitterPercent":5,"hitForMiss":6,"cacheKey":{"headers":["A"],"cookies":["b"],"queryParameters":{"include":[]},"scheme":false,"listener":false},"bypass":{"headers":[{"name":"x","valueRegex":"y"}],"cookies":["s*"],"methods":["HEAD"]},"setCookie":"remove","requestCookies":"ignore","ignoreRequestDirectives":true,"revalidation":{"perObject":1,"perRoute":2},"exactVary":true,"tagHeaders":["Surrogate-Key","Cache-Tag","xkey","Cache-Groups"],"cacheStatus":"trusted","maxObjectSize":7,"gzip":true,"esi":true}"#;
     let decoded: CachePolicy = wire::decode(full.as_bytes()).unwrap();
     assert_eq!(serde_json::to_string(&decoded).unwrap(), full);
     assert!(Policy::compile(&decoded).is_ok());
@@ -126,19 +126,6 @@ fn request_with_a_body_passes() {
     assert_eq!(reason(&["Content-Length: 1"]), Some(BypassReason::Body));
     assert_eq!(reason(&["Transfer-Encoding: chunked"]), Some(BypassReason::Body));
     assert_eq!(reason(&["Content-Length: 0", "Content-Type: a/b", "Trailer: x"]), None);
-}
-
-#[test]
-fn query_passes_unless_the_key_covers_its_body() {
-    let all = policy(r#"{"defaultTTL": 1, "queryMethod": true}"#);
-    let none = policy(r#"{"defaultTTL": 1}"#);
-    let reason = |policy: &Policy, keys_body| {
-        let survey = Survey { body: true, keys_body, ..Survey::default() };
-        policy.bypass_reason(b"QUERY", survey, &lines(&[]), &Steps::of_request()).unwrap()
-    };
-    assert_eq!(reason(&all, true), None);
-    assert_eq!(reason(&all, false), Some(BypassReason::Method));
-    assert_eq!(reason(&none, true), Some(BypassReason::Method));
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn time() -> impl Strategy<Value = Timestamp> {
 
 static POLICIES: LazyLock<[Policy; 3]> = LazyLock::new(|| {
     [
-        r#"{"defaultTTL": 18446744073709551615, "jitterPercent": 100, "heuristicPercent": 100, "queryMethod": true,
+        r#"{"defaultTTL": 18446744073709551615, "jitterPercent": 100, "heuristicPercent": 100,
             "tagHeaders": ["Surrogate-Key", "Cache-Tag", "xkey", "Cache-Groups"], "maxObjectSize": 5,
             "cacheKey": {"headers": ["x"], "cookies": ["a"], "queryParameters": {"exclude": ["utm_*"]}}}"#,
         r#"{"forcedTTL": 0, "grace": 18446744073709551615, "staleIfError": 18446744073709551615, "keep": 18446744073709551615, "setCookie": "remove"}"#,
@@ -158,7 +158,6 @@ fn exercise(policy: &Policy, request: &Lines, response: &Lines, status: u16, tim
             path: value,
             query: Some(value),
             headers: request,
-            body: Some(value),
         };
         let _ = key::write(&policy.key, &parts, &Steps::of_request(), &mut Vec::new());
         let _ = policy.key.query.write_forwarded(value, &Steps::of_fetch(), &mut Vec::new());
