@@ -11,7 +11,7 @@ GatewayError
 ├── TlsRejected         HAProxy or OpenSSL rejected certificates; the previous ones keep serving
 ├── AdminError          varnishd's command line returned an error
 ├── ChildExited         a supervised process exited
-├── NotInvalidated      a gateway did not confirm an invalidation
+├── NotConfirmed        a running gateway did not do or answer what a command asked it for
 └── KubernetesError     a request to the API server failed
     ├── Unreachable     no response
     ├── NotLeading      not sent: another operator leads, or may lead by now
@@ -80,8 +80,8 @@ class ChildExited(GatewayError):
     """A supervised process exited."""
 
 
-class NotInvalidated(GatewayError):
-    """A gateway did not confirm an invalidation."""
+class NotConfirmed(GatewayError):
+    """A running gateway did not do or answer what a command asked it for."""
 
 
 class KubernetesError(GatewayError):

@@ -86,7 +86,7 @@ def test_object_of_user_vcl_without_a_policy_is_not_in_the_index(ghost, serve):
     with ScriptedOrigin(answer()) as origin:
         serve(origin)
         ghost.load_vcl("sub vcl_recv { if (!ghost.admin()) { return (hash); } }")
-        forged = [("X-Ghost-Requested", "0 1 - 0 tea.example default/r/0 /page")]
+        forged = [("X-Ghost-Requested", "0 1 - 0 tea.example default/r/0 default/pages /page")]
         for _ in range(2):
             ghost.get("/page", host=HOST, headers=forged)
         assert len(origin.requests) == 1

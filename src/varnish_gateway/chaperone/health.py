@@ -6,6 +6,7 @@
           and since when the API server has not answered
 /metrics  Prometheus' text format, with ghost's counters per route
 /invalidate  POST: invalidates objects of the cache, for clients with a token and the operator
+/inspect  POST: tells the same clients what the cache holds for a URL
 /drain    starts draining: /ready answers 503 from then on, traffic still flows; only from within the pod
 """
 
@@ -18,6 +19,7 @@ from varnish_gateway.chaperone.feeds.source import Source, with_source
 from varnish_gateway.dataplane.change import ServingState
 from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.ghost.metrics import CachedRoutes
+from varnish_gateway.dataplane.invalidation.inspect_page import InspectPage
 from varnish_gateway.dataplane.invalidation.page import InvalidatePage
 from varnish_gateway.dataplane.invalidation.pod_tokens import PodTokens
 from varnish_gateway.dataplane.invalidation.token_file import TokenFile
@@ -35,6 +37,7 @@ def health_server(data_plane: DataPlane, source: Source | None = None) -> WebSer
         "GET /ready": handlers.ready,
         "GET /metrics": handlers.metrics,
         "POST /invalidate": InvalidatePage(lambda: {"": data_plane}, tokens).answer,
+        "POST /inspect": InspectPage(lambda: {"": data_plane}, tokens).answer,
         "* /drain": handlers.drain,
     }
     return WebServer(pages, "HEALTH_ADDR")

@@ -48,22 +48,22 @@ def _verdict(verdict: CacheVerdict) -> Iterator[tuple[str, str]]:
     reason = f"{verdict.reason} ({verdict.word})"
     if verdict.object is None:
         yield "Response", f"not stored: {reason}"
-        yield "", f"requests for it don't wait for each other for {_seconds(verdict.hit_for_miss)}"
+        yield "", f"requests for it don't wait for each other for {seconds(verdict.hit_for_miss)}"
         return
     stored = verdict.object
-    yield "Response", f"stored, fresh for {_seconds(max(0, stored.lifetime - stored.age))}: {reason}"
+    yield "Response", f"stored, fresh for {seconds(max(0, stored.lifetime - stored.age))}: {reason}"
     yield from (("", line) for line in _facts(stored))
 
 
 def _facts(stored: CachedObject) -> Iterator[str]:
     if stored.age:
-        yield f"it is {_seconds(stored.age)} old on arrival, of a lifetime of {_seconds(stored.lifetime)}"
+        yield f"it is {seconds(stored.age)} old on arrival, of a lifetime of {seconds(stored.lifetime)}"
     if stored.always_revalidate:
         yield "it is validated before each use"
     if stored.grace:
-        yield f"then used for {_seconds(stored.grace)} while the gateway fetches a new one: {stored.grace_reason}"
+        yield f"then used for {seconds(stored.grace)} while the gateway fetches a new one: {stored.grace_reason}"
     if stored.stale_if_error:
-        yield f"used for {_seconds(stored.stale_if_error)} if the origin fails: {stored.stale_if_error_reason}"
+        yield f"used for {seconds(stored.stale_if_error)} if the origin fails: {stored.stale_if_error_reason}"
     if stored.must_revalidate:
         yield "clients can't ask for a stale one by max-stale"
     if stored.removes_set_cookie:
@@ -81,7 +81,7 @@ def _flat(document: Mapping[str, Any], before: str) -> Iterator[str]:
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{name}.")
         elif name in DURATIONS:
-            yield f"{before}{name} {_seconds(value)}"
+            yield f"{before}{name} {seconds(value)}"
         elif isinstance(value, list):
             yield f"{before}{name} [{', '.join(map(_entry, value))}]"
         else:
@@ -92,5 +92,6 @@ def _entry(entry: object) -> str:
     return f"{{{', '.join(_flat(entry, ''))}}}" if isinstance(entry, dict) else str(entry)
 
 
-def _seconds(milliseconds: int) -> str:
+def seconds(milliseconds: int) -> str:
+    """Return a duration as users read it."""
     return f"{milliseconds / 1000:,g} s" if milliseconds < 1_000_000 else f"{milliseconds // 1000:,} s"

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from varnish_gateway.cli.complaints import print_complaints
+from varnish_gateway.cli.health_address import add_health_address, token_of
 from varnish_gateway.cli.options import Commands, add_paths, header
 from varnish_gateway.errors import BadSettings
 from varnish_gateway.runtime.terminal import Paint
@@ -14,6 +15,7 @@ from varnish_gateway.runtime.terminal import Paint
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from varnish_gateway.cli.live_rows import RunningGateway
     from varnish_gateway.ir import wire
     from varnish_gateway.standalone.cache_explanation import OriginResponse
     from varnish_gateway.standalone.explanation import ConsideredRule, Share, SocketExplanation, Winner
@@ -21,8 +23,13 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Explain what happens to a request: the listener, route and rule that match it, why they take
 precedence over others, the backends with their probabilities, what filters change, and the cache
-policy in force with the key of the request. The same router serves traffic. Nothing is started and
-no request is sent.
+policy in force with the key of the request. The same router serves traffic. Nothing is started, and
+without --live no request is sent.
+
+With --live it also asks a running gateway what its cache holds for the URL: each stored response
+with its age, how long it is fresh and may be used stale, hits, size, tags, policy and rule. That
+takes the token of an invalidation, and shows what the token may invalidate. In a cluster each pod
+has a cache of its own; --address names one.
 
 With --response or --response-status, it also says whether the cache stores that response of the
 origin, for how long, and which rule of an RFC or field of the policy decides.
@@ -40,6 +47,7 @@ examples:
   vgw explain cafe.yaml GET http://cafe.example.com:8080/tea
   vgw explain conf.d GET /tea -H 'Host: cafe.example.com' -H 'x-canary: yes'
   vgw explain cafe.yaml GET http://cafe.example.com:8080/tea --response 'Cache-Control: max-age=60'
+  vgw explain cafe.yaml GET http://cafe.example.com:8080/tea --live --token-file token
 """
 
 
@@ -69,6 +77,10 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--response-status", type=int, metavar="STATUS", help="the status of the origin's response; default: 200"
     )
+    command.add_argument(
+        "--live", action="store_true", help="ask a running gateway what it has stored; needs --token-file"
+    )
+    add_health_address(command, required=False)
     command.set_defaults(execute=execute)
 
 
@@ -80,7 +92,7 @@ def execute(arguments: argparse.Namespace) -> int:
     translation = translate_files(arguments.paths)
     print_complaints(translation)
     serves = True
-    response = _response(arguments)
+    response, running = _response(arguments), _running(arguments)
     answers = explain(translation, arguments.method, arguments.url, arguments.header, response)
     for number, answer in enumerate(answers):
         if number:
@@ -88,8 +100,22 @@ def execute(arguments: argparse.Namespace) -> int:
         for line in _lines(answer, Paint(sys.stdout), has_response=response is not None):
             print(line)
         found = answer.explanation
+        if running is not None and found.winner is not None:
+            gateway = f"{answer.socket.gateway.namespace}/{answer.socket.gateway.name}"
+            for label, text in running.stored_rows(gateway, found.host, found.target):
+                print(_row(Paint(sys.stdout), label, text))
         serves = serves and found.winner is not None and answer.over_budget is None and answer.own_error is None
     return 0 if serves else 1
+
+
+def _running(arguments: argparse.Namespace) -> RunningGateway | None:
+    from varnish_gateway.cli.live_rows import RunningGateway
+
+    if not arguments.live:
+        return None
+    if arguments.token_file is None:
+        raise BadSettings("--live: the gateway tells only who has a token; add --token-file")
+    return RunningGateway(arguments.address, token_of(arguments.token_file))
 
 
 def _response(arguments: argparse.Namespace) -> OriginResponse | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from varnish_gateway.cli.options import Commands, address
-from varnish_gateway.errors import BadSettings, NotInvalidated
+from varnish_gateway.cli.health_address import add_health_address, not_a_gateway, post, token_of
+from varnish_gateway.cli.options import Commands
+from varnish_gateway.errors import BadSettings
 
 if TYPE_CHECKING:
     from varnish_gateway.runtime.environment import Address
@@ -40,9 +40,6 @@ examples:
     --address varnish-gateway-operator-invalidation.varnish-gateway-system:80
 """
 
-ANSWER_SECONDS = 40.0
-"""Longer than the gateway gives ghost."""
-
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
@@ -56,21 +53,12 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument("urls", nargs="*", type=_url, metavar="URL", help="http(s)://host[:port]/path[?query]")
     _add_targets(command)
     command.add_argument("--soft", action="store_true", help="make objects stale; default: remove them")
-    command.add_argument(
-        "--address",
-        type=address,
-        default="127.0.0.1:8081",
-        metavar="HOST:PORT",
-        help="the gateway's health address, or with --gateway the operator's; default: 127.0.0.1:8081",
-    )
+    add_health_address(command, required=True)
     command.add_argument(
         "--gateway",
         type=_gateway,
         metavar="NAMESPACE/NAME",
-        help="a Gateway in a cluster: purge all of its pods, at the operator's address",
-    )
-    command.add_argument(
-        "--token-file", type=Path, required=True, metavar="FILE", help="a file with nothing but the token"
+        help="a Gateway in a cluster: purge all of its pods, at the operator's --address",
     )
     command.set_defaults(execute=execute)
 
@@ -93,13 +81,17 @@ def _add_targets(command: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print how many objects each target hit; raise NotInvalidated where the gateway does not confirm."""
+    """Print how many objects each target hit; raise NotConfirmed where the gateway does not."""
     targets = list(_targets(arguments))
     if not targets:
         raise BadSettings("nothing to purge: write a URL, or one of the options that vgw purge --help lists")
     document = {"mode": "soft" if arguments.soft else "hard", "targets": [target for _, target in targets]}
-    page = "/invalidate" if arguments.gateway is None else f"/gateways/{arguments.gateway}/invalidate"
-    lines = _ask(arguments.address, page, _token(arguments.token_file), document, [label for label, _ in targets])
+    page = "invalidate" if arguments.gateway is None else f"gateways/{arguments.gateway}/invalidate"
+    answer = post(arguments.address, token_of(arguments.token_file), page, document)
+    try:
+        lines = _lines([label for label, _ in targets], answer)
+    except (ValueError, KeyError, TypeError):
+        raise not_a_gateway(arguments.address, page) from None
     print("\n".join(lines))
     return 0
 
@@ -145,42 +137,6 @@ def _percent_encoded(tag: str) -> str:
     from urllib.parse import quote
 
     return quote(os.fsencode(tag))
-
-
-def _token(path: Path) -> str:
-    try:
-        token = path.read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it isn't text"
-        raise BadSettings(f"--token-file: can't read {path}: {reason}") from None
-    if len(token.split()) != 1:
-        raise BadSettings(f"--token-file: {path} holds something else than one token")
-    return token
-
-
-def _ask(where: Address, page: str, token: str, document: dict[str, Any], labels: list[str]) -> list[str]:
-    """Send the invalidation and return the counts as text. Proxies of the environment are for other hosts."""
-    import http.client
-    import json
-
-    connection = http.client.HTTPConnection(where.host or "127.0.0.1", where.port, timeout=ANSWER_SECONDS)
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    gateway = f"{where.host or '127.0.0.1'}:{where.port}"
-    hint = "--address is " + ("the gateway's health address" if page == "/invalidate" else "that of the operator")
-    try:
-        connection.request("POST", page, json.dumps(document), headers)
-        answer = connection.getresponse()
-        content = json.loads(answer.read())
-        if answer.status == 200:
-            return _lines(labels, content)
-        reason = f"{gateway} answered {answer.status}: {content['error']}"
-    except OSError as error:
-        reason = f"no answer from {gateway}: {error.strerror or error}; {hint}"
-    except (http.client.HTTPException, ValueError, KeyError, TypeError):
-        reason = f"{gateway} answers, but not as a gateway; {hint}"
-    finally:
-        connection.close()
-    raise NotInvalidated(reason)
 
 
 def _lines(labels: list[str], content: dict[str, Any]) -> list[str]:

@@ -13,6 +13,8 @@ a change of a listener's port restarts the varnishd of that Gateway.
 An invalid document is reported and changes nothing: the previous configuration keeps serving
 until the file is corrected. Ctrl-C drains connections and stops; a second Ctrl-C stops at once.
 SIGHUP reads all files again.
+
+A VarnishCacheInvalidation in the files is carried out once, and again when its spec is edited.
 """
 
 _EXAMPLES = """\
@@ -49,7 +51,7 @@ def add_to(commands: "Commands[argparse.ArgumentParser]") -> None:
         "--invalidation-tokens",
         type=Path,
         metavar="FILE",
-        help="tokens of clients for /invalidate, which `vgw purge` uses (default: off; needs --health-addr)",
+        help="tokens of clients for `vgw purge` and `vgw explain --live` (default: off; needs --health-addr)",
     )
     add_log_format(command, "text")
     add_log_level(command)

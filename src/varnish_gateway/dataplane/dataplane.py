@@ -16,7 +16,7 @@ from collections.abc import Callable
 from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.change import Change, InForce, Outcome, ServingState
 from varnish_gateway.dataplane.collaborators import Collaborators
-from varnish_gateway.dataplane.ghost.invalidation import invalidate
+from varnish_gateway.dataplane.ghost import invalidation as on_reload_socket
 from varnish_gateway.dataplane.ghost.route_names import RouteNames
 from varnish_gateway.dataplane.passes import Passes
 from varnish_gateway.dataplane.process.port_owners import TerminatorPort
@@ -24,6 +24,7 @@ from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish.vcl import digest
 from varnish_gateway.emit.tls import tls_hash
 from varnish_gateway.ir.capabilities import ALL, LATER_PORTS
+from varnish_gateway.ir.inspection import Stored
 from varnish_gateway.ir.invalidation import Invalidation
 
 log = logging.getLogger(__name__)
@@ -238,12 +239,20 @@ class DataPlane:
 
     async def invalidate(self, invalidation: Invalidation, client: str) -> tuple[int, ...]:
         """Invalidate for a client; return how many objects each target hit. Raise BadDocument or OSError."""
-        objects = await invalidate(self.supervisor.reload_port, invalidation)
+        objects = await on_reload_socket.invalidate(self.supervisor.reload_port, invalidation)
         done = events.Invalidated(
             client=client, mode=invalidation.mode, targets=len(invalidation.targets), objects=sum(objects)
         )
         self.bus.publish(done)
         return objects
+
+    async def check(self, invalidation: Invalidation) -> None:
+        """Raise BadDocument where ghost would not carry it out, OSError where that isn't known."""
+        await on_reload_socket.check(self.supervisor.reload_port, invalidation)
+
+    async def inspect(self, invalidation: Invalidation) -> Stored:
+        """Return what the invalidation of a URI would hit; raise BadDocument or OSError."""
+        return await on_reload_socket.inspect(self.supervisor.reload_port, invalidation)
 
     # -- the task ----------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ Gateway's name.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from varnish_gateway import errors
@@ -26,6 +26,7 @@ from varnish_gateway.dataplane.process.workdir import STORE_DIRECTORY
 from varnish_gateway.dataplane.scrape import scrape
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.ir import GatewayDelta, wire
+from varnish_gateway.ir.inspection import Stored
 from varnish_gateway.ir.invalidation import Invalidation
 from varnish_gateway.runtime.backoff import Backoff
 from varnish_gateway.runtime.logs import GATEWAY
@@ -99,6 +100,11 @@ class Plane:
         return self._desired.state.placed
 
     @property
+    def attached(self) -> Collection[Key]:
+        """The routes that are attached to it now."""
+        return self._desired.state.routes.keys()
+
+    @property
     def ports(self) -> frozenset[int]:
         """The ports of its listeners."""
         return self._desired.ports
@@ -133,9 +139,21 @@ class Plane:
     async def invalidate(self, invalidation: Invalidation, client: str) -> tuple[int, ...]:
         """Invalidate for a client; return how many objects each target hit. Raise BadDocument or OSError."""
         self._name_log()
+        return await self._running.invalidate(invalidation, client)
+
+    async def check(self, invalidation: Invalidation) -> None:
+        """Raise BadDocument where ghost would not carry it out, OSError where that isn't known."""
+        await self._running.check(invalidation)
+
+    async def inspect(self, invalidation: Invalidation) -> Stored:
+        """Return what the invalidation of a URI would hit; raise BadDocument or OSError."""
+        return await self._running.inspect(invalidation)
+
+    @property
+    def _running(self) -> DataPlane:
         if self._data_plane is None:
             raise ConnectionError("varnishd does not run")
-        return await self._data_plane.invalidate(invalidation, client)
+        return self._data_plane
 
     def update(
         self, delta: GatewayDelta | None, slices: Mapping[Key, EndpointSlice | None], *, is_whole: bool = False

@@ -25,9 +25,11 @@ def matching(pattern: str, host: str = HOST) -> dict[str, Any]:
     return {"matching": {"host": host, "pattern": pattern}}
 
 
-def ask(ghost: GhostHarness, body: bytes, *, host: str = "localhost", **request: Any) -> Answer:
+def ask(
+    ghost: GhostHarness, body: bytes, *, host: str = "localhost", page: str = "invalidate", **request: Any
+) -> Answer:
     """Send a body, well formed or not."""
-    path = "/.varnish-ghost/invalidate"
+    path = f"/.varnish-ghost/{page}"
     return ghost.get(path, method="POST", socket=ADMIN, host=host, body=body, **request)
 
 
@@ -43,3 +45,11 @@ def index(ghost: GhostHarness) -> dict[str, Any]:
     """Return what the index holds."""
     held: dict[str, Any] = ghost.counters()["index"]
     return held
+
+
+def stored(ghost: GhostHarness, target: str, host: str = HOST, **fields: Any) -> list[dict[str, Any]]:
+    """Return what is stored for a URI, where that is all of it."""
+    answer = ask(ghost, json.dumps({"targets": [uri(target, host)], **fields}).encode(), page="inspect")
+    assert (answer.status, answer.json["more"]) == (200, False), answer.body
+    variants: list[dict[str, Any]] = answer.json["variants"]
+    return variants

@@ -1,5 +1,9 @@
 """A small gateway in files."""
 
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
 import pytest
 
 CAFE = """\
@@ -56,3 +60,28 @@ def cafe(tmp_path):
     path = tmp_path / "cafe.yaml"
     path.write_text(CAFE)
     return path
+
+
+class Gateway(BaseHTTPRequestHandler):
+    """Answers with ``server.answer`` and keeps what it was asked."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append((self.path, self.headers["Authorization"], json.loads(body)))
+        status, content = self.server.answer
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_): ...
+
+
+@pytest.fixture
+def gateway():
+    with HTTPServer(("127.0.0.1", 0), Gateway) as server:
+        server.seen, server.answer = [], (200, b'{"objects":[12]}')
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()

@@ -1,41 +1,13 @@
 """vgw purge, against a gateway that gives a fixed answer."""
 
-import json
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from varnish_gateway.cli import purge
+from varnish_gateway.cli import health_address
 from varnish_gateway.cli.main import main
 
 TOKEN = "0123456789abcdef"
-
-
-class Gateway(BaseHTTPRequestHandler):
-    """Answers with ``server.answer`` and keeps what it was asked."""
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.seen.append((self.path, self.headers["Authorization"], json.loads(body)))
-        status, content = self.server.answer
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_): ...
-
-
-@pytest.fixture
-def gateway():
-    with HTTPServer(("127.0.0.1", 0), Gateway) as server:
-        server.seen, server.answer = [], (200, b'{"objects":[12]}')
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -141,7 +113,7 @@ def test_gateway_that_is_not_there_is_named(tmp_path, capsys):
 
 
 def test_gateway_that_does_not_answer_in_time_is_given_up(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(purge, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(health_address, "ANSWER_SECONDS", 0.05)
     (tmp_path / "token").write_text(TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"

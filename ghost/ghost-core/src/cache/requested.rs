@@ -16,15 +16,17 @@
 //!     shape: 0,
 //!     host: b"tea.example",
 //!     rule: "shop/tea/0",
+//!     policy: "shop/pages",
 //!     target: b"/list?a=1",
 //! };
 //! let mut text = Vec::new();
 //! requested.write(&mut text);
-//! assert_eq!(text, b"0000000000000abc 7 sx 0 tea.example shop/tea/0 /list?a=1");
+//! assert_eq!(text, b"0000000000000abc 7 sx 0 tea.example shop/tea/0 shop/pages /list?a=1");
 //!
 //! let mut headers = Vec::new();
 //! let read = Requested::parse(&text, &mut headers).unwrap();
 //! assert_eq!((read.rule, read.route(), read.target), ("shop/tea/0", "shop/tea", &b"/list?a=1"[..]));
+//! assert_eq!(read.policy, "shop/pages");
 //! assert_eq!(read.tag_headers, requested.tag_headers);
 //! assert!(Requested::parse(b"abc 7", &mut headers).is_none());
 //! ```
@@ -57,6 +59,8 @@ pub struct Requested<'a> {
     pub host: &'a [u8],
     /// The [identity](crate::Rule::identity) of the rule.
     pub rule: &'a str,
+    /// The name of the policy that it is stored by.
+    pub policy: &'a str,
     /// Path and query, as [`canonical`](super::key::QueryPolicy::canonical) returns them.
     pub target: &'a [u8],
 }
@@ -73,7 +77,7 @@ impl<'a> Requested<'a> {
             to.push(b'-');
         }
         let _ = write!(to, " {} ", self.shape);
-        for part in [self.host, self.rule.as_bytes()] {
+        for part in [self.host, self.rule.as_bytes(), self.policy.as_bytes()] {
             to.extend_from_slice(part);
             to.push(b' ');
         }
@@ -83,7 +87,7 @@ impl<'a> Requested<'a> {
     /// Read the text; None if it isn't one that [`write`](Self::write) wrote.
     #[must_use]
     pub fn parse(text: &'a [u8], headers: &'a mut Vec<TagHeader>) -> Option<Self> {
-        let mut parts = text.splitn(7, |&byte| byte == b' ');
+        let mut parts = text.splitn(8, |&byte| byte == b' ');
         let mut next = || parts.next();
         let stamp = u64::from_str_radix(std::str::from_utf8(next()?).ok()?, 16).ok()?;
         let started = Moment::from_nanos(digits(next()?)?);
@@ -97,6 +101,7 @@ impl<'a> Requested<'a> {
             shape: digits(next()?)?,
             host: next()?,
             rule: std::str::from_utf8(next()?).ok()?,
+            policy: std::str::from_utf8(next()?).ok()?,
             target: next()?,
             tag_headers: headers,
         })

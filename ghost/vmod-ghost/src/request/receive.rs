@@ -205,11 +205,16 @@ fn admin_page(http: &Http<'_>) -> Option<Pick> {
     let (methods, page): (&[&[u8]], Pick) = match path.strip_prefix(ADMIN_PATHS)? {
         b"reload" => (&[b"GET", b"POST"], |all| &all.reload),
         b"counters" => (&[b"GET"], |all| &all.counters),
-        // They can't be undone: nothing that follows a link or fetches a picture may cause them.
-        b"drain" | b"invalidate" if http.header(b"host") != Some(b"localhost") => {
+        // They can't be undone, or tell what is stored: nothing that follows a link or fetches a
+        // picture may cause them.
+        b"drain" | b"invalidate" | b"check" | b"inspect"
+            if http.header(b"host") != Some(b"localhost") =>
+        {
             return Some(|all| &all.misdirected)
         }
         b"invalidate" => (&[b"POST"], |all| &all.invalidate),
+        b"check" => (&[b"POST"], |all| &all.check),
+        b"inspect" => (&[b"POST"], |all| &all.inspect),
         b"drain" => (&[b"POST"], |all| &all.drain),
         _ => return None,
     };

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use ghost_core::cors::Preflight;
 use ghost_core::shares::Exhausted;
+use ghost_core::target::PathRules;
 use ghost_core::{Cors, OverBudget};
 use serde_json::json;
 
@@ -68,6 +69,10 @@ pub struct Responses {
     pub drain: Director,
     /// Invalidates objects of the cache.
     pub invalidate: Director,
+    /// Says whether it would.
+    pub check: Director,
+    /// Tells what is stored for a URI.
+    pub inspect: Director,
     /// Plain statuses that rules ask for.
     statuses: Mutex<HashMap<u16, Arc<Director>>>,
 }
@@ -75,8 +80,7 @@ pub struct Responses {
 impl Responses {
     /// Add them to a VCL.
     pub fn new(vcl: &Vcl, instance: &Weak<Instance>) -> Result<Self, Refused> {
-        let (reloading, counting, invalidating) =
-            (Weak::clone(instance), Weak::clone(instance), Weak::clone(instance));
+        let (reloading, counting) = (Weak::clone(instance), Weak::clone(instance));
         Ok(Self {
             vcl: vcl.clone(),
             bad_request: fixed(vcl, "400", 400, "malformed Host or request target")?,
@@ -102,9 +106,9 @@ impl Responses {
             reload: Synthetic::add(vcl, "reload", move |_| reload(&reloading))?,
             counters: Synthetic::add(vcl, "counters", move |_| counters(&counting))?,
             drain: Synthetic::add(vcl, "drain", |_| drain())?,
-            invalidate: Synthetic::add(vcl, "invalidate", move |fetch| {
-                invalidate(&invalidating, fetch)
-            })?,
+            invalidate: about_objects(vcl, "invalidate", instance, cache::purge)?,
+            check: about_objects(vcl, "check", instance, cache::check_purge)?,
+            inspect: about_objects(vcl, "inspect", instance, cache::inspect)?,
             statuses: Mutex::default(),
         })
     }
@@ -210,14 +214,23 @@ fn drain() -> Response {
     page(&json!({ "draining": true }))
 }
 
-fn invalidate(instance: &Weak<Instance>, fetch: &Fetch<'_>) -> Response {
-    let Some(instance) = instance.upgrade() else {
-        return Response::error(500, "the VCL is going away");
-    };
-    match instance.snapshot().as_ref() {
-        Some(snapshot) => cache::purge(fetch, &snapshot.requests.paths),
-        None => Response::error(500, "nothing is loaded"),
-    }
+/// A page that reads its body as the invalidation of what clients of this Gateway request.
+fn about_objects(
+    vcl: &Vcl,
+    name: &str,
+    instance: &Weak<Instance>,
+    respond: fn(&Fetch<'_>, &PathRules) -> Response,
+) -> Result<Director, Refused> {
+    let instance = Weak::clone(instance);
+    Synthetic::add(vcl, name, move |fetch| {
+        let Some(instance) = instance.upgrade() else {
+            return Response::error(500, "the VCL is going away");
+        };
+        match instance.snapshot().as_ref() {
+            Some(snapshot) => respond(fetch, &snapshot.requests.paths),
+            None => Response::error(500, "nothing is loaded"),
+        }
+    })
 }
 
 fn page(content: &serde_json::Value) -> Response {

@@ -28,11 +28,12 @@ HOST = {"targets": [{"host": "tea.example"}]}
 
 
 class Cache:
-    """Answers each target with the same count, or raises a fault; may wait for ``gate``."""
+    """Answers each target with the same count, or raises a fault, by itself or when checked; may wait for ``gate``."""
 
     def __init__(self, count: int, *routes: str) -> None:
         self.may_hold_objects, self.routes = True, frozenset(routes)
         self.fault: Exception | None = None
+        self.fault_of_check: Exception | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.asked = []
@@ -44,6 +45,11 @@ class Cache:
         if self.fault is not None:
             raise self.fault
         return (self._count,) * len(invalidation.targets)
+
+    async def check(self, invalidation):
+        assert invalidation.targets
+        if self.fault_of_check is not None:
+            raise self.fault_of_check
 
 
 @pytest.fixture
@@ -124,14 +130,42 @@ async def test_nothing_is_confirmed_without_varnishd(post, caches):
 async def test_failure_of_one_gateway_is_not_hidden_by_the_others(post, caches):
     caches["shop/other"].fault = ConnectionRefusedError("connection refused")
     answer = await post(HOST)
-    reason = "Gateway shop/other: connection refused; repeat the invalidation"
+    reason = "Gateway shop/other: connection refused; carried out by shop/web; repeat the invalidation"
     assert seen(answer) == (503, {"error": reason})
     assert answer.headers["Retry-After"] == "1"
 
 
 async def test_what_ghost_rejects_is_the_fault_of_the_client(post, caches):
+    for cache in caches.values():
+        cache.fault_of_check = errors.BadDocument("targets[0].matching.pattern: unclosed group")
+    reason = "targets[0].matching.pattern: unclosed group; nothing is carried out"
+    assert seen(await post(HOST)) == (400, {"error": reason})
+
+
+async def test_a_single_gateway_is_asked_once(post, caches):
+    del caches["shop/other"]
+    caches["shop/web"].fault_of_check = AssertionError("it says so when it carries it out")
     caches["shop/web"].fault = errors.BadDocument("targets[0].matching.pattern: unclosed group")
     assert seen(await post(HOST)) == (400, {"error": "targets[0].matching.pattern: unclosed group"})
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "rest"),
+    [
+        (errors.BadDocument("targets[0].uri.target: is no path"), 400, "nothing is carried out"),
+        (ConnectionError("it restarts"), 503, "nothing is carried out; repeat the invalidation"),
+    ],
+)
+async def test_gateway_that_cannot_carry_it_out_keeps_the_others_from_it(post, caches, fault, status, rest):
+    caches["shop/other"].fault_of_check = fault
+    assert seen(await post(HOST)) == (status, {"error": f"Gateway shop/other: {fault}; {rest}"})
+    assert caches["shop/web"].asked == []
+
+
+async def test_gateway_whose_rules_change_meanwhile_is_named_with_those_that_did(post, caches):
+    caches["shop/other"].fault = errors.BadDocument("targets[0].uri.target: is no path")
+    reason = "Gateway shop/other: targets[0].uri.target: is no path; carried out by shop/web; repeat the invalidation"
+    assert seen(await post(HOST)) == (503, {"error": reason})
 
 
 async def test_malformed_document_reaches_no_gateway(post, caches):
@@ -258,6 +292,6 @@ async def test_failed_authorisations_are_counted_in_few_lines_without_tokens(pos
     await post(HOST, None)
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert messages == [
-        "1 invalidations without a valid token, the last from 127.0.0.1",
-        "5 invalidations without a valid token, the last from 127.0.0.1",
+        "1 requests without a valid token, the last from 127.0.0.1",
+        "5 requests without a valid token, the last from 127.0.0.1",
     ]

@@ -29,6 +29,7 @@
 //! assert_eq!(purge(Target::Tags(&[b"green", b"black"]), Scope::All), [0x1000]);
 //! assert_eq!(purge(Target::Prefix { host: b"tea.example", prefix: b"/li" }, Scope::All), [0x1000]);
 //! assert!(purge(Target::Everything, Scope::Routes(&["other/route"])).is_empty());
+//! assert_eq!(index.look(&Target::Host(b"tea.example"), &Scope::All, &mut |_| true, |_| true), 1);
 //!
 //! // Fetched before the invalidations, stored after them: it is stale from the beginning.
 //! assert_eq!(index.insert(0x2000, &tea), Ok(Some(Mode::Soft)));
@@ -296,16 +297,44 @@ impl Index {
     pub fn invalidate(&self, what: &Invalidation<'_>, visitor: &mut impl Visitor) -> u64 {
         let plan = Plan::new(&self.keys, &what.target, &what.scope);
         self.record(&plan, what);
+        self.walk(&plan, Some(what.at), visitor, |_| true)
+    }
+
+    /// Visit the objects that a target names, and invalidate nothing. `goes_on` is asked before each
+    /// batch, with how many objects the visitor has counted, while no lock is held.
+    /// Out: how many it counted.
+    pub fn look(
+        &self,
+        target: &Target<'_>,
+        scope: &Scope<'_>,
+        visitor: &mut impl Visitor,
+        goes_on: impl Fn(u64) -> bool,
+    ) -> u64 {
+        self.walk(&Plan::new(&self.keys, target, scope), None, visitor, goes_on)
+    }
+
+    /// `at` is when an invalidation was received; None for a look.
+    fn walk(
+        &self,
+        plan: &Plan<'_>,
+        at: Option<Moment>,
+        visitor: &mut impl Visitor,
+        goes_on: impl Fn(u64) -> bool,
+    ) -> u64 {
         let mut progress = Progress { index: self, walks: Default::default() };
         let mut counted = 0;
         // One batch of each shard in turn: those who wait for a lock get it meanwhile.
         while progress.walks.iter().any(|stage| !matches!(stage, Stage::Ended)) {
             for (shard, stage) in self.shards.iter().zip(&mut progress.walks) {
-                if !matches!(stage, Stage::Ended) {
-                    stage.ask(&plan);
-                    counted += stage.batch(&mut lock(shard), &plan, what.at, visitor);
-                    visitor.pause();
+                if matches!(stage, Stage::Ended) {
+                    continue;
                 }
+                if !goes_on(counted) {
+                    return counted;
+                }
+                stage.ask(plan);
+                counted += stage.batch(&mut lock(shard), plan, at, visitor);
+                visitor.pause();
             }
         }
         counted
@@ -395,11 +424,13 @@ impl Stage {
         &mut self,
         shard: &mut Shard,
         plan: &Plan<'_>,
-        at: Moment,
+        at: Option<Moment>,
         visitor: &mut impl Visitor,
     ) -> u64 {
         if let Self::Waiting = self {
-            shard.invalidated = shard.invalidated.max(at.nanos()).max(1);
+            if let Some(at) = at {
+                shard.invalidated = shard.invalidated.max(at.nanos()).max(1);
+            }
             *self = Self::Walking(Walk::new(shard, plan));
         }
         let Self::Walking(walk) = self else { return 0 };

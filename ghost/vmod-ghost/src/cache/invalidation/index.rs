@@ -92,6 +92,7 @@ impl Subject {
             shape: self.shape(),
             host: &self.host,
             rule: &rule.identity,
+            policy: &policy.name,
             target: &self.target,
         };
         requested.write(to);
@@ -140,7 +141,10 @@ fn index(arrival: &Arrival<'_>, requested: &Requested<'_>) -> Result<Option<Mode
     })
 }
 
-fn tags<'a>(fields: &[TagHeader], response: &'a impl Headers) -> Result<Vec<&'a [u8]>, TooMany> {
+pub(super) fn tags<'a>(
+    fields: &[TagHeader],
+    response: &'a impl Headers,
+) -> Result<Vec<&'a [u8]>, TooMany> {
     let (mut limits, mut tags) = (Limits::default(), Vec::new());
     for &field in fields {
         limits.read(field, response, |tag| tags.push(tag))?;

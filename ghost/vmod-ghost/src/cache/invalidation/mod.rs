@@ -1,10 +1,13 @@
 //! Which objects an invalidation concerns, and what asks for one: the data plane ([`respond`]), or
-//! a successful request with an unsafe method ([`by_unsafe_request`]).
+//! a successful request with an unsafe method ([`by_unsafe_request`]). The index also tells what is
+//! stored for a URI ([`inspect`]).
 
 mod index;
+mod inspection;
 mod purge;
 mod written;
 
 pub use index::{are_possible, arrive, count_unstored, may_be_invalidated, usage, Subject};
-pub use purge::respond;
+pub use inspection::respond as inspect;
+pub use purge::{check, respond};
 pub use written::invalidate as by_unsafe_request;

@@ -21,25 +21,38 @@ const WORK: Duration = Duration::from_secs(20);
 /// Carry out what the body of a request asks for, and respond with the number of objects for
 /// each target; or with what is wrong, and nothing is carried out.
 pub fn respond(fetch: &Fetch<'_>, paths: &PathRules) -> Response {
-    let body = match fetch.read_body(MOST, ARRIVAL) {
-        Ok(body) => body,
-        Err(Unread::TooLarge) => {
-            return error(413, &format!("the body has more than {MOST} bytes"))
-        }
-        Err(Unread::Missing) => return error(408, "the body did not arrive in time"),
-    };
-    // A regular expression takes more stack than a worker of varnishd's has.
-    let done = on_own_thread(|| Ok(Purge::read(&body, paths).map(|purge| carry_out(&purge))));
-    match done {
-        Ok(Ok(_)) if !has_index() => error(500, "the index of cached objects is broken"),
-        Ok(Ok(Done { objects, left: 0 })) => page(200, &json!({ "objects": objects })),
-        Ok(Ok(Done { objects, left })) => {
+    match on_read(fetch, paths, |purge| carry_out(&purge)) {
+        Ok(_) if !has_index() => error(500, "the index of cached objects is broken"),
+        Ok(Done { objects, left: 0 }) => page(200, &json!({ "objects": objects })),
+        Ok(Done { objects, left }) => {
             let done = objects.len();
             error(503, &format!("{done} targets took too long; send the other {left} again"))
         }
-        Ok(Err(fault)) => error(400, &fault.to_string()),
-        Err(reason) => error(500, &reason),
+        Err(response) => response,
     }
+}
+
+/// Respond with what is wrong with the body of a request, or with no counts; nothing is carried out.
+pub fn check(fetch: &Fetch<'_>, paths: &PathRules) -> Response {
+    match on_read(fetch, paths, drop) {
+        Ok(()) => page(200, &json!({ "objects": [] })),
+        Err(response) => response,
+    }
+}
+
+/// Do something with what the body of a request names. A regular expression takes more stack than
+/// a worker of varnishd's has.
+pub(super) fn on_read<T: Send>(
+    fetch: &Fetch<'_>,
+    paths: &PathRules,
+    act: impl FnOnce(Purge) -> T + Send,
+) -> Result<T, Response> {
+    let body = fetch.read_body(MOST, ARRIVAL).map_err(|unread| match unread {
+        Unread::TooLarge => error(413, &format!("the body has more than {MOST} bytes")),
+        Unread::Missing => error(408, "the body did not arrive in time"),
+    })?;
+    let done = on_own_thread(|| Ok(Purge::read(&body, paths).map(act)));
+    done.map_err(|reason| error(500, &reason))?.map_err(|fault| error(400, &fault.to_string()))
 }
 
 /// How many objects the targets had, and how many targets were left when time was up.
@@ -79,11 +92,11 @@ fn invalidate(named: &Named, (mode, scope): (Mode, Scope<'_>), at: Moment) -> u6
     }
 }
 
-fn error(status: u16, reason: &str) -> Response {
+pub(super) fn error(status: u16, reason: &str) -> Response {
     page(status, &json!({ "error": reason }))
 }
 
-fn page(status: u16, content: &serde_json::Value) -> Response {
+pub(super) fn page(status: u16, content: &serde_json::Value) -> Response {
     Response {
         status,
         headers: vec![("Cache-Control", b"no-store".to_vec())],

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
 use ghost_core::cache::index::{
-    Entry, HeldShape, Index, Invalidation, Mode, Refused, Scope, Usage,
+    Entry, HeldShape, Index, Invalidation, Mode, Refused, Scope, Target, Usage,
 };
 use ghost_core::cache::key::QueryPolicy;
 
@@ -74,6 +74,27 @@ impl Fetch<'_> {
     pub fn check_index(&self, entry: &Entry<'_>) -> Result<(), Refused> {
         let handle = self.raw().fetch_objcore.addr();
         index().map_or(Err(Refused::Full), |index| index.check(handle, entry))
+    }
+
+    /// Read the objects that a target names and that requests may find, while `goes_on`. `read` must
+    /// be short: new and removed objects wait for it. Out: how many objects it counted.
+    pub fn look(
+        &self,
+        target: &Target<'_>,
+        scope: &Scope<'_>,
+        read: &mut impl FnMut(&Object<'_>) -> bool,
+        goes_on: impl Fn(u64) -> bool,
+    ) -> u64 {
+        let Some(index) = index() else { return 0 };
+        let worker = self.raw().wrk;
+        let mut visitor = |handle: usize| {
+            // SAFETY: the handle is an object's, which exists as long as the index is locked, and
+            // keeps its headers until it is freed. The worker is this thread's. To read an object
+            // takes no lock.
+            let object = unsafe { Object::new(ptr::with_exposed_provenance_mut(handle), worker) };
+            object.is_some_and(|object| !object.is_dying() && read(&object))
+        };
+        index.look(target, scope, &mut visitor, goes_on)
     }
 }
 

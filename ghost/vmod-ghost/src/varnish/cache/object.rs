@@ -107,6 +107,30 @@ impl<'a> Object<'a> {
         unsafe { sys::HTTP_GetStatusPack(self.worker, self.raw.as_ptr()) }
     }
 
+    /// How many requests have found it.
+    pub fn hits(&self) -> u64 {
+        u64::try_from(self.raw().hits).unwrap_or(0)
+    }
+
+    /// The bytes of its body as it is stored; None while they arrive.
+    pub fn size(&self) -> Option<u64> {
+        if !self.raw().boc.is_null() {
+            return None;
+        }
+        // SAFETY: as `new` promises; the attribute is eight bytes in the order of the network.
+        unsafe {
+            let length =
+                sys::ObjGetAttr(self.worker, self.raw.as_ptr(), sys::OA_LEN, ptr::null_mut());
+            (!length.is_null())
+                .then(|| u64::from_be_bytes(length.cast::<[u8; 8]>().read_unaligned()))
+        }
+    }
+
+    /// Whether no request finds it any more.
+    pub(super) fn is_dying(&self) -> bool {
+        self.has_flag(sys::OC_F_DYING | sys::OC_F_FAILED)
+    }
+
     /// Ghost's record of it; None if ghost didn't decide about it.
     pub fn record(&self) -> Option<&'a [u8]> {
         self.header(RECORD)

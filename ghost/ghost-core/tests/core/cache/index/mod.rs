@@ -2,6 +2,7 @@
 
 mod in_flight;
 mod limits;
+mod look;
 mod matching;
 mod meanwhile;
 mod model;
