@@ -32,6 +32,17 @@ TOKENS = [
 ]
 
 
+def gateway_class(name: str, **spec: object) -> str:
+    controlled = {"controllerName": "varnish-software.com/gateway", **spec}
+    head = {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": name}}
+    return json.dumps({**head, "spec": controlled}) + "\n"
+
+
+def parameters_of_class(name: str, **spec: object) -> str:
+    head = {"apiVersion": "gateway.varnish-software.com/v1alpha1", "kind": "GatewayClassParameters"}
+    return json.dumps({**head, "metadata": {"name": name}, "spec": spec}) + "\n"
+
+
 class Shop:
     """A Gateway from files that caches; route ``tea/tea`` has /tea, ``default/rest`` the rest."""
 
@@ -226,7 +237,7 @@ async def test_changed_tokens_count_at_once_and_none_is_logged(shop):
     record = await shop.process.wait_for_record(lambda record: record.get("fields", {}).get("event") == "Invalidated")
     assert (record["fields"]["client"], record["fields"]["gateway"]) == ("all", "default/shop")
     logged = json.dumps(shop.process.log)
-    assert "invalidations without a valid token" in logged
+    assert "requests without a valid token" in logged
     assert [token["token"] for token in TOKENS if token["token"] in logged] == []
 
 
@@ -239,6 +250,23 @@ async def test_all_gateways_of_the_files_are_invalidated(shop):
     assert await shop.outcome("/a", port=other) == "hit"
     assert await shop.invalidate({"uri": {"host": HOST, "target": "/a"}}) == [2]
     assert await shop.outcome("/a", port=other) == "uri-miss"
+
+
+async def test_gateway_that_cannot_carry_it_out_keeps_the_others_from_it(shop):
+    """One Gateway rejects a path, the other one serves it."""
+    other = free_port()
+    strict = caching_gateway("other", other).replace("gatewayClassName: varnish", "gatewayClassName: strict")
+    ref = {"group": "gateway.varnish-software.com", "kind": "GatewayClassParameters", "name": "strict"}
+    classes = (gateway_class("varnish"), gateway_class("strict", parametersRef=ref))
+    rejecting = parameters_of_class("strict", paths={"reject": ["%2F"]})
+    shop.write("other", "---\n".join((*classes, rejecting, strict, route("default", "to-other", "/", "other"))))
+    await serves(other)
+    await fill(shop, "/a%2Fb", "/c")
+    status, content = await shop.post({"host": HOST}, {"uri": {"host": HOST, "target": "/a%2Fb"}})
+    reason = "Gateway default/other: targets[1].uri.target: is no path"
+    assert (status, content["error"].startswith(reason)) == (400, True), content
+    assert content["error"].endswith("; nothing is carried out")
+    assert [await shop.outcome(target) for target in ("/a%2Fb", "/c")] == ["hit", "hit"]
 
 
 async def test_gateway_that_never_served_keeps_no_other_from_a_confirmation(shop):
@@ -267,6 +295,92 @@ async def test_worker_that_dies_is_confirmed_again_when_it_is_back(shop):
     assert statuses <= {200, 503}
     await fill(shop, "/a")
     assert await shop.invalidate({"everything": True}) == [2 if await shop.outcome("/warm") == "hit" else 1]
+
+
+def invalidation(name: str, namespace: str = "default", **spec: object) -> str:
+    document = {
+        "apiVersion": "gateway.varnish-software.com/v1alpha1",
+        "kind": "VarnishCacheInvalidation",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"gatewayRef": {"name": "shop", "namespace": "default"}, **spec},
+    }
+    return json.dumps(document)
+
+
+async def phase(shop: Shop, name: str) -> tuple[str, int]:
+    """Wait until an invalidation of the files ends; return its phase with the number of objects."""
+    found: dict[str, object] = {}
+
+    async def has_ended() -> bool:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{shop.health}/ready") as answer:
+            found.update((await answer.json())["invalidations"].get(name, {}))
+        return found.get("phase") in ("Complete", "Failed")
+
+    await until_async(has_ended, f"{name} ends")
+    return found["phase"], found["objects"]
+
+
+async def test_invalidation_in_a_file_is_carried_out_once_and_again_when_it_is_edited(shop):
+    await fill(shop, "/a", "/b", "/tea/1")
+    shop.write("purge", invalidation("one", hostname=HOST, paths=["/a"]))
+    await shop.process.wait_for_message("VarnishCacheInvalidation default/one: Complete, 1 objects: /a 1")
+    assert await phase(shop, "default/one") == ("Complete", 1)
+    assert [await shop.outcome(target) for target in ("/a", "/b")] == ["uri-miss", "hit"]
+    shop.process.process.send_signal(signal.SIGHUP)
+    shop.write("tea", f"# nothing new\n{invalidation('two', 'tea', hostname=HOST)}")
+    assert await phase(shop, "tea/two") == ("Failed", 0), "the file has its route no more"
+    shop.write("purge", invalidation("one", hostname=HOST, paths=["/b"]))
+    await shop.process.wait_for_message("VarnishCacheInvalidation default/one: Complete, 1 objects: /b 1")
+    assert [await shop.outcome(target) for target in ("/a", "/b")] == ["hit", "uri-miss"]
+    carried_out = [one for one in shop.process.log if one.get("fields", {}).get("event") == "Invalidated"]
+    assert len(carried_out) == 2
+
+
+async def test_invalidation_of_another_namespace_reaches_its_own_routes(shop):
+    await fill(shop, "/rest/1", "/tea/1")
+    shop.write("purge", invalidation("one", "tea", hostname=HOST))
+    assert await phase(shop, "tea/one") == ("Complete", 1)
+    assert [await shop.outcome(target) for target in ("/tea/1", "/rest/1")] == ["uri-miss", "hit"]
+
+
+async def test_wrong_invalidation_in_a_file_is_reported_with_its_line_also_at_the_start(shop):
+    shop.write("purge", invalidation("one", hostname=HOST, type="Ban", paths=["("]))
+    place = f"{shop.conf}/purge.yaml:1: VarnishCacheInvalidation default/one: not Accepted (Invalid): "
+    await shop.process.wait_for_message(f"{place}targets[0].matching.pattern: ")
+    assert await phase(shop, "default/one") == ("Failed", 0)
+    await shop.process.stop()
+    async with vgw_run(shop.conf, options=shop.options) as shop.process:
+        await shop.process.wait_for_message("VarnishCacheInvalidation default/one: Complete, 0 objects: nothing was")
+        await shop.process.wait_for_message(f"{place}targets[0].matching.pattern: ")
+
+
+async def explain(shop: Shop, url: str, token: str = ALL) -> list[str]:
+    """Run ``vgw explain --live``; return its lines about what is stored."""
+    file = shop.directory / "token"
+    file.write_text(token)
+    options = ("--live", "--address", f"127.0.0.1:{shop.health}", "--token-file", str(file))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "varnish_gateway", "explain", str(shop.conf), "GET", url, *options),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 20)
+    lines = out.decode().splitlines()
+    return lines[next(number for number, line in enumerate(lines) if line.startswith("Stored")) :]
+
+
+async def test_explain_tells_what_the_running_gateway_has_stored(shop):
+    await fill(shop, "/tea/1?b=1&a=2", tags="news")
+    await shop.get("/tea/1?b=1&a=2", ("x-site", "two"))
+    lines = await explain(shop, f"http://{HOST}:{shop.port}/tea/1?a=2&b=1")
+    assert [line.startswith("Stored     fresh for 3,") for line in lines if line.startswith("Stored")] == [True, True]
+    assert sorted(", 1 hits, " in line for line in lines if line.startswith("Stored")) == [False, True]
+    assert lines.count("           by default/shop, rule tea/tea/0") == 2
+    assert "           tags news" in lines
+    nothing = ["Stored     nothing that the token is for"]
+    assert await explain(shop, f"http://{HOST}:{shop.port}/tea/2") == nothing
+    assert await explain(shop, f"http://{HOST}:{shop.port}/tea/1?b=1&a=2", TEA) != nothing
+    await fill(shop, "/rest/1")
+    assert await explain(shop, f"http://{HOST}:{shop.port}/rest/1", TEA) == nothing
 
 
 @pytest.fixture
@@ -317,3 +431,13 @@ async def test_chaperone_takes_invalidations_for_tokens_of_its_file(chaperone, s
     await fill(shop, "/tea/1")
     assert await shop.invalidate({"route": "tea/tea"}, token=TEA) == [1]
     assert await shop.outcome("/tea/1") == "uri-miss"
+
+
+async def test_chaperone_tells_what_it_has_stored(chaperone, shop):
+    await chaperone({"INVALIDATION_TOKENS_FILE": str(shop.tokens)})
+    await fill(shop, "/tea/1")
+    url = f"http://127.0.0.1:{shop.health}/inspect"
+    headers, body = {"Authorization": f"Bearer {TEA}"}, {"host": HOST, "target": "/tea/1"}
+    async with aiohttp.ClientSession() as session, session.post(url, json=body, headers=headers) as answer:
+        ((gateway,),) = (await answer.json()).values()
+    assert (gateway["name"], [one["rule"] for one in gateway["variants"]]) == ("", ["tea/tea/0"])

@@ -11,7 +11,7 @@ from varnish_gateway.cli.options import Commands
 from varnish_gateway.errors import BadSettings
 
 if TYPE_CHECKING:
-    from varnish_gateway.runtime.environment import Address
+    pass
 
 _DESCRIPTION = """\
 Remove responses from the cache of a running gateway, by what clients request: every variant goes,

@@ -17,13 +17,14 @@ from typing import Any
 
 from msgspec import structs
 
-from varnish_gateway.api import EndpointSlice, Key, Object
+from varnish_gateway.api import EndpointSlice, Key, Object, VarnishCacheInvalidation
 from varnish_gateway.emit.routing import content_hash
-from varnish_gateway.ir import Delta, GatewayStatus, ListenerSetStatus, Status
+from varnish_gateway.ir import Delta, GatewayStatus, InvalidationStatus, ListenerSetStatus, Status
 from varnish_gateway.runtime.match_compiler import MatchCompiler
 from varnish_gateway.standalone.files.reader import Files
 from varnish_gateway.standalone.files.tree import check_roots
 from varnish_gateway.standalone.files.watcher import Watcher
+from varnish_gateway.standalone.invalidations import FileInvalidations
 from varnish_gateway.standalone.plane import Plane
 from varnish_gateway.standalone.programmed import PlaneReport, with_report
 from varnish_gateway.standalone.schema import Catalogue
@@ -64,6 +65,8 @@ class Engine:
         self._first: Delta | None = None  # what is translated while the first files load
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.planes: dict[Key, Plane] = {}
+        self._changed_invalidations: dict[Key, Object | None] = {}
+        self.invalidations = FileInvalidations(lambda: self.planes, self._on_invalidations, self._on_done)
         self.rejections = 0
         """How many times a file was read and something in it was rejected."""
 
@@ -115,6 +118,7 @@ class Engine:
     async def close(self) -> None:
         """Stop every data plane, all at the same time."""
         self._compiler.close()
+        await self.invalidations.close()
         closing = [*(plane.close() for plane in self.planes.values()), *self._closing.values()]
         results = await asyncio.gather(*closing, return_exceptions=True)
         for fault in results:
@@ -151,6 +155,8 @@ class Engine:
         self._compiler.update(delta.uncompiled, delta.released)
         self._served = served_after(delta)
         slices = self._changed_slices(objects)
+        of_kind = {key: obj for key, obj in objects.items() if key.kind == VarnishCacheInvalidation.kind}
+        self._changed_invalidations.update(of_kind)
         if self._first is None:
             self._carry_out(delta, slices)
         else:
@@ -159,6 +165,9 @@ class Engine:
     def _carry_out(self, delta: Delta, slices: Mapping[Key, EndpointSlice | None]) -> None:
         self._update_planes(delta, slices)
         self._log_statuses(delta.statuses)
+        changed, self._changed_invalidations = self._changed_invalidations, {}
+        self.invalidations.update(changed)
+        self.invalidations.on_gateways(delta.gateways.keys())
 
     def _on_compiled(self) -> None:
         if self._first is not None:
@@ -239,6 +248,10 @@ class Engine:
 
     # -- statuses ------------------------------------------------------------------------
 
+    def _on_invalidations(self, statuses: Mapping[Key, InvalidationStatus | None]) -> None:
+        """Log how far invalidations have come outside of the context of a Gateway."""
+        self._context.copy().run(self._log_statuses, statuses)
+
     def _on_report(self, key: Key, served: bool, message: str, closed: Mapping[str, str]) -> None:
         """Handle a data plane's report outside its own logging context."""
         report = PlaneReport(served, message, closed)
@@ -263,6 +276,8 @@ class Engine:
                 continue
             complete = self._with_programmed(key, status)
             line = describe(key, complete)
+            if isinstance(status, InvalidationStatus) and faults(status):
+                line = f"{self._files.objects.place(key)}: {line}"
             if self._logged.get(key) == line:
                 continue
             self._logged[key] = line

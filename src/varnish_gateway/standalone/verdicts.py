@@ -10,7 +10,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from varnish_gateway.api import Key
-from varnish_gateway.ir import Condition, GatewayStatus, ListenerSetStatus, PolicyStatus, RouteStatus, Status
+from varnish_gateway.ir import (
+    Condition,
+    GatewayStatus,
+    InvalidationStatus,
+    ListenerSetStatus,
+    PolicyStatus,
+    RouteStatus,
+    Status,
+)
 from varnish_gateway.ir.status import NEGATIVE
 
 _BAD_WHEN_TRUE = NEGATIVE - {"InsecureFrontendValidationMode"}
@@ -54,10 +62,17 @@ def describe(key: Key, status: Status) -> str:
     """Return ``HTTPRoute default/cafe: Accepted, ResolvedRefs`` or what is wrong."""
     if found := faults(status):
         return f"{key}: {'; '.join(map(str, found))}"
+    if isinstance(status, InvalidationStatus):
+        return f"{key}: {status.phase}{_message(status)}"
     holding = dict.fromkeys(
         condition.type for part, condition in _conditions(status) if condition.status == "True" and _is_of_whole(part)
     )
     return f"{key}: {', '.join(holding) or 'waiting'}{_counted(status)}"
+
+
+def _message(status: InvalidationStatus) -> str:
+    messages = (condition.message for condition in status.conditions if condition.type != "Accepted")
+    return "".join(f", {message}" for message in messages if message)
 
 
 def _is_of_whole(part: str) -> bool:

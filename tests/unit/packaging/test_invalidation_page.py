@@ -15,11 +15,13 @@ from varnish_gateway.ir.invalidation import LARGEST, InvalidationTarget, read_in
 from varnish_gateway.ir.tokens import SHORTEST, read_tokens
 from varnish_gateway.operator.address import page as address
 from varnish_gateway.operator.address import places, secret_tokens, server
+from varnish_gateway.ir.inspection import InspectionResult, StoredVariant
+from varnish_gateway.standalone.invalidations import AT_ONCE
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "reference" / "invalidation.md").read_text()
 GUIDE = (ROOT / "docs" / "guides" / "caching.md").read_text()
-REQUEST, RESPONSE, TOKENS, OF_ALL_PODS = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+REQUEST, RESPONSE, TOKENS, OF_ALL_PODS, STORED = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 ROWS = dict(re.findall(r"^\| (.+?) \| (.+) \|$", PAGE, re.MULTILINE))
 
 
@@ -54,6 +56,15 @@ def test_tokens_of_the_page_are_valid():
     assert [(token.name, token.is_scoped) for token in read_tokens(TOKENS.encode())] == [("ci", False), ("cms", True)]
 
 
+def test_stored_responses_of_the_page_have_every_field_and_each_is_explained():
+    (gateway,) = msgspec.json.decode(STORED, type=InspectionResult).gateways
+    assert len(gateway.variants) == 1
+    fields = {field.encode_name for field in msgspec.structs.fields(StoredVariant)}
+    assert json.loads(STORED)["gateways"][0]["variants"][0].keys() == fields
+    explained = {name for row in ROWS for name in re.findall(r"`(\w+)`", f"{row} {ROWS[row]}")}
+    assert fields - {"status"} <= explained
+
+
 def test_document_that_the_guide_writes_is_valid():
     (written,) = re.findall(r'^\$ echo "(.*)" > tokens.json$', GUIDE, re.MULTILINE)
     read_tokens(written.replace('\\"', '"').replace("$(cat token)", "0" * 64).encode())
@@ -62,8 +73,7 @@ def test_document_that_the_guide_writes_is_valid():
 
 
 def test_every_status_of_the_endpoint_is_named():
-    source = "".join(Path(module.__file__).read_text() for module in (http, requests))
-    answered = set(re.findall(r"(?:error|again|document)\((\d{3})", source))
+REQUEST, RESPONSE, TOKENS, OF_ALL_PODS, STORED = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert {status for status in ROWS if status.isdecimal()} == answered
 
 
@@ -76,7 +86,8 @@ def test_every_status_of_the_endpoint_is_named():
         ("`token`", f"at least {SHORTEST} letters"),
         ("a document", f"{LARGEST >> 20} MiB"),
         ("requests with one token", f"{turns.AT_ONCE} are read at once, {turns.PRESENT - turns.AT_ONCE} wait"),
-        ("invalidations that varnishd carries out at once", str(turns.CARRIED_OUT)),
+        ("invalidations that varnishd carries out at once", f"{turns.CARRIED_OUT}, and {AT_ONCE} of its files"),
+        ("looks at what is stored at once", str(turns.CARRIED_OUT)),
         ("how long varnishd has for one", f"{ANSWER_SECONDS:g} s, then 503"),
         ("the file of tokens", f"{token_file.LARGEST >> 20} MiB"),
         ("at the address of a Gateway: a document", f"{address.LARGEST_BODY >> 20} MiB"),

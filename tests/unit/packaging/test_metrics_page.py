@@ -21,6 +21,7 @@ from varnish_gateway.operator.execute.queue import Queue
 from varnish_gateway.operator.leadership import AlwaysLeading
 from varnish_gateway.operator.metrics import MetricSources
 from varnish_gateway.operator.metrics import page as operator_page
+from varnish_gateway.standalone.health import lines_of_files
 from varnish_gateway.translate.gateway.parameter_use import ParameterUse
 
 ROOT = Path(__file__).parents[3]
@@ -89,6 +90,11 @@ def of_an_operator() -> str:
     return operator_page(sources)
 
 
+def of_files() -> str:
+    serving = SimpleNamespace(rejections=1, is_up_to_date=True, invalidations=SimpleNamespace(phases={"Complete": 1}))
+    return "".join(f"{line}\n" for line in lines_of_files(serving))
+
+
 def written(text: str) -> dict[str, tuple[str, frozenset[str]]]:
     """Return the metrics of a page by name, each with its type and its labels."""
     found = {}
@@ -106,7 +112,7 @@ def named() -> dict[str, tuple[str, frozenset[str]]]:
 
 
 def test_every_metric_is_named_with_type_and_labels_and_no_other():
-    assert named() == written(of_a_pod()) | written(of_an_operator())
+    assert named() == written(of_files()) | written(of_a_pod()) | written(of_an_operator())
 
 
 @pytest.mark.parametrize(("part", "text"), [("Gateway pods", of_a_pod()), ("Operator", of_an_operator())])

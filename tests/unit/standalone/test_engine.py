@@ -377,3 +377,32 @@ async def test_gateway_releases_a_former_port_that_another_one_needs(engine, con
     cafe.ports, cafe.former_ports, other.ports = frozenset({80}), frozenset({8080, 9090}), frozenset({8081, 8080})
     write(engine, conf, gateway=gateway("cafe", 80))
     assert (cafe.needed, other.needed) == ({8080}, frozenset())
+
+
+async def test_wrong_invalidation_is_a_problem_with_file_and_line_until_it_is_corrected(engine, conf):
+    text = (
+        "---\napiVersion: gateway.varnish-software.com/v1alpha1\nkind: VarnishCacheInvalidation\n"
+        "metadata: {name: one}\nspec: {gatewayRef: {name: %s}, everything: true}\n"
+    )
+    write(engine, conf, gateway=gateway("cafe", 8080), one=text % "caffe")
+    await until_async(lambda: _problems(engine, 1), "it is reported")
+    (problem,) = engine.problems
+    start = f"{conf}/one.yaml:2: VarnishCacheInvalidation default/one: not Accepted (GatewayNotFound): "
+    assert problem.startswith(f"{start}Gateway default/caffe is not in the files"), problem
+    engine.planes[CAFE].may_hold_objects, engine.planes[CAFE].attached = True, ()
+    asked = []
+
+    async def invalidate(invalidation, client):
+        asked.append((client, invalidation.targets[0].everything))
+        return (4,)
+
+    engine.planes[CAFE].invalidate = invalidate
+    write(engine, conf, one=text % "cafe")
+    await until_async(lambda: _problems(engine, 0), "it is carried out")
+    assert asked == [("VarnishCacheInvalidation default/one", True)]
+    write(engine, conf, one=None)
+    assert engine.invalidations.statuses == {}
+
+
+async def _problems(engine: Engine, number: int) -> bool:
+    return len(engine.problems) == number

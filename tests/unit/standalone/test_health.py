@@ -7,6 +7,7 @@ import pytest
 
 from varnish_gateway.api import Key
 from varnish_gateway.dataplane.metrics import up_to_date
+from varnish_gateway.ir import Condition, InvalidationStatus
 from varnish_gateway.runtime.environment import Address
 from varnish_gateway.runtime.prometheus import family
 from varnish_gateway.standalone.health import SHOWN, health_server
@@ -16,7 +17,8 @@ CAFE = Key("Gateway", "default", "cafe")
 
 @pytest.fixture
 async def ask(tmp_path):
-    serving = SimpleNamespace(planes={}, problems=[], is_up_to_date=True, rejections=0)
+    invalidations = SimpleNamespace(statuses={}, phases={})
+    serving = SimpleNamespace(planes={}, problems=[], is_up_to_date=True, rejections=0, invalidations=invalidations)
     (tmp_path / "tokens.json").write_text('{"tokens": [{"name": "ci", "token": "0123456789abcdef"}]}')
     server = health_server(serving, tmp_path / "tokens.json")
     await server.start(Address("127.0.0.1", 0))
@@ -36,10 +38,11 @@ async def test_health_answers_while_the_process_lives(ask):
 
 
 async def test_ready_needs_every_gateway_to_serve(ask):
-    assert await ask("/ready") == (503, {"ready": False, "upToDate": True, "gateways": {}, "problems": []})
+    rest = {"upToDate": True, "problems": [], "invalidations": {}}
+    assert await ask("/ready") == (503, {"ready": False, "gateways": {}, **rest})
     ask.planes[CAFE] = SimpleNamespace(is_ready=True, served={"configuration": "x"})
     gateways = {"default/cafe": {"configuration": "x"}}
-    assert await ask("/ready") == (200, {"ready": True, "upToDate": True, "gateways": gateways, "problems": []})
+    assert await ask("/ready") == (200, {"ready": True, "gateways": gateways, **rest})
     ask.planes[CAFE._replace(name="other")] = SimpleNamespace(is_ready=False, served=None)
     assert (await ask("/ready"))[0] == 503
 
@@ -52,6 +55,19 @@ async def test_ready_lists_problems_and_counts_those_beyond_a_few(ask):
     assert page["problems"] == [*(f"problem {number}" for number in range(SHOWN)), "and 2 more"]
 
 
+async def test_ready_shows_invalidations_those_that_are_not_complete_first(ask):
+    def status(phase: str) -> InvalidationStatus:
+        return InvalidationStatus(phase, 1, (Condition("Complete", "True", phase, "3 objects", 1),), 3)
+
+    names = [f"i{number:02}" for number in range(SHOWN + 1)]
+    statuses = {Key("VarnishCacheInvalidation", "default", name): status("Complete") for name in names}
+    ask.serving.invalidations.statuses = {**statuses, CAFE._replace(name="z"): status("Failed")}
+    _, page = await ask("/ready")
+    assert list(page["invalidations"]) == ["default/z", *(f"default/{name}" for name in names[: SHOWN - 1])]
+    shown = page["invalidations"]["default/z"]
+    assert (shown["phase"], shown["objects"], shown["conditions"][0]["message"]) == ("Failed", 3, "3 objects")
+
+
 class MeasuredPlane(SimpleNamespace):
     is_ready, served = True, None
 
@@ -62,6 +78,7 @@ class MeasuredPlane(SimpleNamespace):
 async def test_metrics_have_the_label_gateway_and_count_rejected_files(ask):
     ask.planes[CAFE], ask.planes[CAFE._replace(name="other")] = MeasuredPlane(), MeasuredPlane()
     ask.serving.rejections, ask.serving.is_up_to_date = 3, False
+    ask.serving.invalidations.phases = {"Failed": 1, "Complete": 2}
     status, text = await ask("/metrics")
     assert status == 200
     assert text.splitlines() == [
@@ -73,6 +90,10 @@ async def test_metrics_have_the_label_gateway_and_count_rejected_files(ask):
         'vgw_up_to_date{gateway=""} 0',
         'vgw_up_to_date{gateway="default/cafe"} 1',
         'vgw_up_to_date{gateway="default/other"} 1',
+        "# HELP vgw_file_invalidations VarnishCacheInvalidations of the files by phase.",
+        "# TYPE vgw_file_invalidations gauge",
+        'vgw_file_invalidations{gateway="",phase="Complete"} 2',
+        'vgw_file_invalidations{gateway="",phase="Failed"} 1',
         "# HELP vgw_route_hits_total Hits.",
         "# TYPE vgw_route_hits_total counter",
         'vgw_route_hits_total{gateway="default/cafe",route="a"} 2',

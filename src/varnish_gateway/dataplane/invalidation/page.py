@@ -158,5 +158,3 @@ def _refused(faults: Mapping[str, BaseException], asked: int, rest: str, *, is_p
 
 def _reasons(faults: Mapping[str, BaseException]) -> str:
     return listed([f"Gateway {name}: {fault}" if name else str(fault) for name, fault in faults.items()])
-
-

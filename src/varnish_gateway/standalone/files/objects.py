@@ -69,6 +69,11 @@ class Objects:
         """The Gateways that name a class which no file defines."""
         return self._unclassed.keys()
 
+    def place(self, key: Key) -> str:
+        """Return the file and the line of an object in force."""
+        owner = self._owner(key)
+        return f"{owner}:{self._files[owner][key].line}"
+
     def update(self, readings: Mapping[str, Reading | None]) -> Changes:
         """Apply all changed files before comparing objects, so that a renamed file is no duplicate."""
         changes = Changes()

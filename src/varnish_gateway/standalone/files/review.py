@@ -3,7 +3,7 @@
 In:   changed objects.
 Out:  findings for each object that has no effect, or not all that its text promises: a Service of a route
       without endpoints or with a port that its EndpointSlices don't have, GatewayClassParameters that no
-      class references, and their fields that describe pods; a VarnishCacheInvalidation.
+      class references, and their fields that describe pods.
 Pure and incremental: a change looks at the Services that it touches.
 """
 
@@ -21,7 +21,6 @@ from varnish_gateway.api import (
     Key,
     Object,
     Service,
-    VarnishCacheInvalidation,
     key_of,
 )
 from varnish_gateway.api.discovery import SERVICE_LABEL
@@ -42,8 +41,6 @@ HONOURED = frozenset(
 )
 """Fields of GatewayClassParameters that ``vgw run`` honours; it has no use for any other."""
 
-NOT_CARRIED_OUT = "is not carried out: vgw run invalidates for clients with a token, such as vgw purge; delete it here"
-
 T = TypeVar("T")
 Used = frozenset[tuple[Key, int]]
 """Services with the ports that a route uses."""
@@ -61,7 +58,6 @@ class Review:
         self._used: dict[Key, Counter[int]] = {}  # ports by Service
         self._parameter_use = ParameterUse()
         self._parameters: dict[Key, GatewayClassParameters] = {}
-        self._invalidations: dict[Key, VarnishCacheInvalidation] = {}
 
     def update(self, objects: Mapping[Key, Object | None]) -> Iterator[tuple[Key, str]]:
         """Apply changes; yield findings that are new."""
@@ -88,11 +84,8 @@ class Review:
             return list(self._parameters)
         if key.kind == GatewayClassParameters.kind:
             _store(self._parameters, key, obj if isinstance(obj, GatewayClassParameters) else None)
-        elif key.kind == VarnishCacheInvalidation.kind:
-            _store(self._invalidations, key, obj if isinstance(obj, VarnishCacheInvalidation) else None)
-        else:
-            return []
-        return [key]
+            return [key]
+        return []
 
     def _apply_slice(self, key: Key, piece: EndpointSlice | None) -> list[Key]:
         touched = []
@@ -121,8 +114,6 @@ class Review:
             yield from self._of_service(key, service)
         elif (parameters := self._parameters.get(key)) is not None:
             yield from self._of_parameters(parameters)
-        elif key in self._invalidations:
-            yield NOT_CARRIED_OUT
 
     def _of_service(self, key: Key, service: Service) -> Iterator[str]:
         used = +self._used.get(key, Counter())

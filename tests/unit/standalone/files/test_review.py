@@ -128,16 +128,3 @@ def test_parameters_of_pods_are_found(files):
         "parameters.yaml:2: GatewayClassParameters mine:"
         " spec.replicas, spec.podAnnotations: no effect on one machine; vgw run has no pods"
     )
-
-
-def test_invalidation_in_a_file_is_reported(files):
-    text = """
-apiVersion: gateway.varnish-software.com/v1alpha1
-kind: VarnishCacheInvalidation
-metadata: {name: one}
-spec: {gatewayRef: {name: gw}, everything: true}
-"""
-    (found,) = files.update(invalidation=text)
-    assert found.startswith("invalidation.yaml:2: VarnishCacheInvalidation default/one: is not carried out: ")
-    files.update(invalidation="")
-    assert files.findings == []
