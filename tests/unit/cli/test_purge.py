@@ -1,5 +1,6 @@
 """vgw purge, against a gateway that gives a fixed answer."""
 
+import json
 import socket
 
 import pytest

@@ -148,10 +148,10 @@ async def test_varnishd_that_is_away_is_asked_until_it_confirms(files, monkeypat
     monkeypatch.setattr(module, "END_SECONDS", 0.0)
     files.caches[GATEWAY].faults = [ConnectionError("no worker")] * 3
     files.write(tags=["a"])
-    await until_async(lambda: _true(files.status().phase == "Failed"), "the phase ends")
-    late = "not confirmed yet: no worker; it is tried again"
-    assert described(files.status()) == ("Failed", 0, late)
     await until_async(lambda: _true(files.status().phase == "Complete"), "it confirms")
+    begun, late, complete = map(described, files.reported[ONE])
+    assert (begun[0], complete[0]) == ("InProgress", "Complete")
+    assert late == ("Failed", 0, "not confirmed yet: no worker; it is tried again")
     assert len(files.caches[GATEWAY].asked) == 4
 
 

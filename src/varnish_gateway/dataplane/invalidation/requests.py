@@ -70,5 +70,5 @@ class FailureLog:
         self._count += 1
         if (now := time.monotonic()) < self._next:
             return
-        log.warning("%d invalidations without a valid token, the last from %s", self._count, remote)
+        log.warning("%d requests without a valid token, the last from %s", self._count, remote)
         self._count, self._next = 0, now + LOG_SECONDS

@@ -17,8 +17,8 @@ use ghost_core::cache::{Headers, Timestamp};
 use ghost_core::target::PathRules;
 use serde_json::{json, Value};
 
-use super::purge::{error, on_read, page};
 use super::index;
+use super::purge::{error, on_read, page};
 use crate::varnish::{self, Fetch, Object, Response};
 
 /// The most objects that are told; whether there are more is told, too.
