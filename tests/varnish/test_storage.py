@@ -223,7 +223,8 @@ async def test_storage_of_the_class_applies_to_files(workdir, origins):
         await until_async(lambda: size_is(32 * MEBIBYTE), "the file")
         (store,) = work.glob("*/store")
         opened = [found for pid in descendants(run.process.pid) for found in open_files(pid)]
-        assert any(path.startswith(f"{store}/") and path.endswith("(deleted)") for path in opened)
+        # Inside the root of an image, what precedes the path is that root.
+        assert any(f"{store}/" in path and path.endswith("(deleted)") for path in opened)
         assert (await ask(port, "cafe.example.com")).answered_by == "tea"
         replace(conf / "class.yaml", parameters("{size: 20Mi}"))
         await until_async(lambda: size_is(20 * MEBIBYTE), "the store in memory")
