@@ -17,7 +17,7 @@ import lab
 from site_of_routes import WRITERS, Sightings
 
 from cluster.apiserver.server import Cluster
-from support.kube.chaperone_process import ChaperoneProcess, ProvisionedGateway, pod_address
+from support.kube.pods.chaperone_process import ChaperoneProcess, ProvisionedGateway, pod_address
 from varnish_gateway.ir import wire
 from varnish_gateway.kube.client import Client
 

@@ -23,10 +23,10 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from cluster.apiserver.server import Cluster
-from support.kube.chaperone_process import ProvisionedGateway
 from support.kube.documents import gateway_class, put
 from support.kube.operator_harness import OperatorHarness
 from support.kube.operator_process import OperatorProcess
+from support.kube.pods.chaperone_process import ProvisionedGateway
 from varnish_gateway.kube.client import Client
 
 _turn = itertools.count(1)

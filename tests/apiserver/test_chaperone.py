@@ -6,7 +6,7 @@ import pytest
 
 from cluster.errors import Refused
 from support.http.origins import Origin
-from support.kube.chaperone_process import NAME, SECONDS, SECRET, ChaperoneProcess, index, pod_address, routing
+from support.kube.pods.chaperone_process import NAME, SECONDS, SECRET, ChaperoneProcess, index, pod_address, routing
 from varnish_gateway.emit.names import INDEX, MAIN_VCL, ROUTING
 from varnish_gateway.emit.vcl import main_vcl
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.http import client as http_client
 from support.http.origins import Origin
-from support.kube.chaperone_process import ChaperoneProcess, ProvisionedGateway, pod_address, routing
+from support.kube.pods.chaperone_process import ChaperoneProcess, ProvisionedGateway, pod_address, routing
 from support.waiting import until_async
 from varnish_gateway.emit.names import MAIN_VCL, ROUTING
 

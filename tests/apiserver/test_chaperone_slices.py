@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from support.kube.chaperone_process import ProvisionedGateway
+from support.kube.pods.chaperone_process import ProvisionedGateway
 from support.waiting import TIMEOUT, until_async
 from varnish_gateway.chaperone.feeds import slices
 from varnish_gateway.chaperone.feeds.slices import SliceWatches

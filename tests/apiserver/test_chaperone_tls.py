@@ -6,7 +6,7 @@ import pytest
 
 from support.http import client as http_client
 from support.http.origins import Origin
-from support.kube.chaperone_process import SECRET, ChaperoneProcess, pod_address
+from support.kube.pods.chaperone_process import SECRET, ChaperoneProcess, pod_address
 from support.varnish.tls import certificate_of, pair, secure, tls
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.emit.tls import encode_tls

@@ -5,11 +5,11 @@ import json
 import threading
 
 from support.kube.documents import Document, gateway_class, put, route, service, token_secret
-from support.kube.gateway_pod import GatewayPod
 from support.kube.gateway_status import give_address
 from support.kube.operator_harness import OperatorHarness
 from support.kube.operator_process import OperatorProcess
-from support.kube.stub_pod import stub_pod
+from support.kube.pods.gateway_pod import GatewayPod
+from support.kube.pods.stub_pod import stub_pod
 from varnish_gateway.api.gateway_networking import INVALIDATION_TOKENS
 from varnish_gateway.cli.main import main
 

@@ -3,11 +3,11 @@
 import base64
 
 from support.kube.documents import Document, gateway, gateway_class, invalidation, put, route, service
-from support.kube.gateway_pod import GatewayPod
 from support.kube.gateway_status import give_address
 from support.kube.operator_harness import OperatorHarness
 from support.kube.operator_process import OperatorProcess
-from support.kube.stub_pod import stub_pod
+from support.kube.pods.gateway_pod import GatewayPod
+from support.kube.pods.stub_pod import stub_pod
 
 
 def status(harness: OperatorHarness, name: str, namespace: str | None = None) -> Document:

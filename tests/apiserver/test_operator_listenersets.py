@@ -4,7 +4,6 @@ import socket
 
 from loopback import free_port
 from support.kube.documents import gateway, gateway_class, listener_set, put, route, service
-from support.kube.gateway_pod import GatewayPod
 from support.kube.gateway_status import give_address
 from support.kube.gateway_tls import (
     certificate_names,
@@ -17,6 +16,7 @@ from support.kube.gateway_tls import (
 )
 from support.kube.operator_harness import OperatorHarness
 from support.kube.operator_process import OperatorProcess
+from support.kube.pods.gateway_pod import GatewayPod
 
 OPEN = {"allowedListeners": {"namespaces": {"from": "Same"}}}
 

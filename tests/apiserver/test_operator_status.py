@@ -5,10 +5,10 @@ import signal
 import pytest
 
 from support.kube.documents import gateway, gateway_class, parameters, put, route, service
-from support.kube.gateway_pod import GatewayPod
 from support.kube.gateway_status import ADDRESS, give_address, is_programmed
 from support.kube.operator_harness import OperatorHarness
 from support.kube.operator_process import OperatorProcess
+from support.kube.pods.gateway_pod import GatewayPod
 from varnish_gateway.translate.gateway.gateway_class import CLUSTER_FEATURES
 
 

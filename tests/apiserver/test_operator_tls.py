@@ -16,7 +16,6 @@ from cryptography import x509
 
 from support import certificates
 from support.kube.documents import GATEWAY_API, Document, gateway_class, put, route, service
-from support.kube.gateway_pod import GatewayPod
 from support.kube.gateway_status import give_address, is_programmed
 from support.kube.gateway_tls import (
     ROOT,
@@ -30,6 +29,7 @@ from support.kube.gateway_tls import (
 )
 from support.kube.operator_harness import OperatorHarness
 from support.kube.operator_process import OperatorProcess
+from support.kube.pods.gateway_pod import GatewayPod
 from varnish_gateway.emit.manifests.containers import HEALTH_PORT
 from varnish_gateway.emit.routing import content_hash
 from varnish_gateway.ir import wire

@@ -70,7 +70,7 @@ class Gateways(Protocol):
     def find(self, namespace: str, name: str) -> AddressedGateway | None: ...
 
 
-class Tokens(Protocol):
+class GatewayTokens(Protocol):
     """SecretTokens."""
 
     async def of(self, gateway: Key, name: str) -> TokenSet | None: ...
@@ -105,7 +105,9 @@ class AddressPage:
     ``answers`` counts what pods have answered, by result; ``statuses`` counts responses.
     """
 
-    def __init__(self, gateways: Gateways, tokens: Tokens, pods: Pods, problem: Callable[[], str | None]) -> None:
+    def __init__(
+        self, gateways: Gateways, tokens: GatewayTokens, pods: Pods, problem: Callable[[], str | None]
+    ) -> None:
         self._gateways = gateways
         self._tokens = tokens
         self._pods = pods

@@ -39,7 +39,7 @@ MOST_KNOWN = 500
 """Secrets whose tokens are kept; the one that was not used for the longest time goes first."""
 
 
-class Client(Protocol):
+class SecretReader(Protocol):
     """The client of the API server."""
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> bytes: ...
@@ -81,7 +81,7 @@ class _Known:
 class SecretTokens:
     """``report`` is called when a Secret has another problem than before: with its Gateway and what to do."""
 
-    def __init__(self, client: Client, report: Callable[[Key, str], None]) -> None:
+    def __init__(self, client: SecretReader, report: Callable[[Key, str], None]) -> None:
         self._client = client
         self._report = report
         self._known: OrderedDict[Key, _Known] = OrderedDict()

@@ -219,9 +219,9 @@ async def test_request_does_not_wait_for_its_turn_for_ever(post, world, monkeypa
     assert (await post(HOST)).status == 200
 
 
-async def test_namespace_keeps_room_for_others(world, post):
-    """Many tokens of one namespace hold few of the turns that there are in all."""
-    names = [f"client-{number:02}-of-many" for number in range(module.OF_NAMESPACE_AT_ONCE + 2)]
+def give_tokens(world: World, count: int) -> list[str]:
+    """Give many tokens to shop/web, and one to blog/web; return the former."""
+    names = [f"client-{number:02}-of-many" for number in range(count)]
     many = TokenSet(json.dumps({"tokens": [{"name": name, "token": name} for name in names]}).encode())
     blog = TokenSet(json.dumps({"tokens": [{"name": "blog", "token": "token-of-the-blog"}]}).encode())
 
@@ -229,6 +229,12 @@ async def test_namespace_keeps_room_for_others(world, post):
         return many if gateway == WEB else blog
 
     world.of = of
+    return names
+
+
+async def test_namespace_keeps_room_for_others(world, post):
+    """Many tokens of one namespace hold few of the turns that there are in all."""
+    names = give_tokens(world, module.OF_NAMESPACE_AT_ONCE + 2)
     world.gate.clear()
     asking = [asyncio.create_task(post(HOST, name)) for name in names]
     await until_async(lambda: len(world.asked) == 2 * module.OF_NAMESPACE_AT_ONCE)
@@ -242,14 +248,7 @@ async def test_namespace_keeps_room_for_others(world, post):
 async def test_namespace_that_fills_its_places_leaves_those_of_others(world, post, monkeypatch):
     """Requests that wait for the turn of their token hold places, too."""
     monkeypatch.setattr(places, "OF_NAMESPACE", 8)
-    names = [f"client-{number:02}-of-many" for number in range(4)]
-    many = TokenSet(json.dumps({"tokens": [{"name": name, "token": name} for name in names]}).encode())
-    blog = TokenSet(json.dumps({"tokens": [{"name": "blog", "token": "token-of-the-blog"}]}).encode())
-
-    async def of(gateway: Key, _: str) -> TokenSet:
-        return many if gateway == WEB else blog
-
-    world.of = of
+    names = give_tokens(world, 4)
     world.gate.clear()
     asking = {asyncio.create_task(post(HOST, name)) for name in names for _ in range(4)}
     await until_async(lambda: sum(one.done() for one in asking) == 8)

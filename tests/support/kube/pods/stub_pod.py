@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from support.kube.documents import Document
-from support.kube.gateway_pod import GatewayPod
 from support.kube.operator_harness import OperatorHarness
+from support.kube.pods.gateway_pod import GatewayPod
 from varnish_gateway.emit.manifests.containers import HEALTH_PORT
 
 
