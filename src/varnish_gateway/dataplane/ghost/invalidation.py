@@ -20,12 +20,15 @@ PATHS = "/.varnish-ghost"
 ANSWER_SECONDS = 30.0
 """A million objects take seconds. Beyond this, clients had better ask again than wait."""
 
+LOOK_SECONDS = 5.0
+"""To read a document, or to look at the objects of one URI, for which ghost takes 2 s at most."""
+
 T = TypeVar("T")
 
 
 async def invalidate(port: int, invalidation: Invalidation) -> tuple[int, ...]:
     """Return the counts; raise BadDocument or ConnectionError."""
-    objects = (await _ask(port, "invalidate", invalidation, InvalidationResult)).objects
+    objects = (await _ask(port, "invalidate", invalidation, InvalidationResult, ANSWER_SECONDS)).objects
     if len(objects) != len(invalidation.targets):
         raise ConnectionError(f"ghost answered {len(objects)} counts to {len(invalidation.targets)} targets")
     return objects
@@ -33,16 +36,16 @@ async def invalidate(port: int, invalidation: Invalidation) -> tuple[int, ...]:
 
 async def check(port: int, invalidation: Invalidation) -> None:
     """Raise BadDocument where ghost would not carry it out, ConnectionError where that isn't known."""
-    await _ask(port, "check", invalidation, InvalidationResult)
+    await _ask(port, "check", invalidation, InvalidationResult, LOOK_SECONDS)
 
 
 async def inspect(port: int, invalidation: Invalidation) -> Stored:
     """Return what the invalidation of one URI would hit; raise BadDocument or ConnectionError."""
-    return await _ask(port, "inspect", invalidation, Stored)
+    return await _ask(port, "inspect", invalidation, Stored, LOOK_SECONDS)
 
 
-async def _ask(port: int, page: str, invalidation: Invalidation, expected: type[T]) -> T:
-    status, _, body = await post(port, f"{PATHS}/{page}", ANSWER_SECONDS, msgspec.json.encode(invalidation))
+async def _ask(port: int, page: str, invalidation: Invalidation, expected: type[T], seconds: float) -> T:
+    status, _, body = await post(port, f"{PATHS}/{page}", seconds, msgspec.json.encode(invalidation))
     if status == 400:
         raise errors.BadDocument(_reason(body))
     if status != 200:

@@ -121,7 +121,8 @@ class InvalidatePage(TokenPage):
             return error(413, f"with the token's routes it has more than {LARGEST} bytes; send fewer targets at once")
         if len(caches) > 1:
             checked = await of_each(caches, lambda name: caches[name].check(restricted[name]))
-            if faults := _faults(checked):
+            # One that doesn't answer may not answer for long: it doesn't keep the others from it.
+            if faults := {name: fault for name, fault in _faults(checked).items() if not isinstance(fault, OSError)}:
                 return _refused(faults, len(caches), "; nothing is carried out")
         results = await of_each(caches, lambda name: caches[name].invalidate(restricted[name], token.name))
         counts = [each for each in results.values() if not isinstance(each, BaseException)]
