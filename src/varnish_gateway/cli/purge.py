@@ -67,7 +67,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 def _add_targets(command: argparse.ArgumentParser) -> None:
     """Add the options that name what to remove; each may be repeated."""
     several: dict[str, Any] = {"action": "append", "default": []}
-    command.add_argument("--prefix", type=_url, metavar="URL", help="every URL that begins so", **several)
+    command.add_argument("--prefix", type=_prefix, metavar="URL", help="every URL that begins so", **several)
     command.add_argument(
         "--matching",
         nargs=2,
@@ -118,6 +118,13 @@ def _url(text: str) -> tuple[str, str, str]:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form http(s)://host[:port]/path")
     query = f"?{parts.query}" if parts.query else ""
     return text, parts.netloc.rpartition("@")[2], (parts.path or "/") + query
+
+
+def _prefix(text: str) -> tuple[str, str, str]:
+    """Return the beginning of a URL likewise. An empty query counts: /list? leaves out /listing."""
+    _, host, target = _url(text)
+    has_query = "?" in text.partition("#")[0]
+    return text, host, target if not has_query or "?" in target else f"{target}?"
 
 
 def _percent_encoded(tag: str) -> str:
