@@ -38,9 +38,6 @@ class Cache(Protocol):
     @property
     def may_hold_objects(self) -> bool: ...
 
-    @property
-    def routes(self) -> frozenset[str]: ...
-
     async def invalidate(self, invalidation: Invalidation, client: str) -> tuple[int, ...]: ...
 
 
@@ -95,10 +92,10 @@ class InvalidatePage:
         caches = {name: cache for name, cache in self._caches().items() if cache.may_hold_objects}
         if not caches:
             return _again(503, "varnishd does not run yet")
-        restricted = {name: within_scope(invalidation, token, cache.routes) for name, cache in caches.items()}
-        if any(len(msgspec.json.encode(each)) > LARGEST for each in restricted.values()):
-            return _error(413, f"with the token's routes it has more than {LARGEST} bytes; send fewer targets at once")
-        asked = (cache.invalidate(restricted[name], token.name) for name, cache in caches.items())
+        restricted = within_scope(invalidation, token)
+        if len(msgspec.json.encode(restricted)) > LARGEST:
+            return _error(413, f"with the token's scope it has more than {LARGEST} bytes; send fewer targets at once")
+        asked = (cache.invalidate(restricted, token.name) for cache in caches.values())
         results = await asyncio.gather(*asked, return_exceptions=True)
         return _combined(dict(zip(caches, results, strict=True)))
 

@@ -8,6 +8,7 @@ mod invalidation;
 mod key;
 mod lookup;
 mod policy;
+mod purge;
 mod rendered;
 mod robustness;
 mod store;
