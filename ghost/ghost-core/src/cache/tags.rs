@@ -57,6 +57,9 @@ pub fn field(header: TagHeader) -> &'static str {
         TagHeader::CacheTag => "cache-tag",
         TagHeader::Xkey => "xkey",
         TagHeader::CacheGroups => "cache-groups",
+        TagHeader::CacheTags => "cache-tags",
+        TagHeader::XCacheTags => "x-cache-tags",
+        TagHeader::XMagentoTags => "x-magento-tags",
     }
 }
 
@@ -92,8 +95,12 @@ impl Limits {
             match header {
                 TagHeader::CacheGroups => self.read_groups(line, &mut each)?,
                 TagHeader::SurrogateKey => self.read_line(line, b" \t", &mut each)?,
-                TagHeader::CacheTag => self.read_line(line, b",", &mut each)?,
-                TagHeader::Xkey => self.read_line(line, b" \t,", &mut each)?,
+                TagHeader::CacheTag | TagHeader::XCacheTags | TagHeader::XMagentoTags => {
+                    self.read_line(line, b",", &mut each)?;
+                }
+                TagHeader::Xkey | TagHeader::CacheTags => {
+                    self.read_line(line, b" \t,", &mut each)?;
+                }
             }
         }
         Ok(())
