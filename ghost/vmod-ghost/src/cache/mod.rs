@@ -32,7 +32,7 @@ mod task;
 
 pub use deliver::deliver;
 pub use fetch::{prepare, wants_only_cached};
-pub use invalidation::{arrive, respond as purge, usage as index_usage};
+pub use invalidation::{arrive, respond as purge, respond_to_client, usage as index_usage};
 pub use key::{hash, is_keyed};
 pub use lookup::{lookup, miss};
 pub use policy::{begin, Cached, ListenerPolicies, Prepared};

@@ -82,7 +82,10 @@ pub fn reject_at_once(client: &Client<'_>, instance: &Instance, task: &Memory<Cl
 /// Count the error that `vcl_synth` sends.
 pub fn count(instance: &Instance, outcome: &Outcome, source: Source, seconds: f64) {
     match outcome {
-        Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
+        Outcome::Routed(entry, _)
+        | Outcome::Preflight(entry)
+        | Outcome::Loop(entry)
+        | Outcome::Purge(entry) => {
             entry.target().service.counters.count(503, source, seconds);
         }
         Outcome::Unrouted | Outcome::Admin => {
@@ -107,9 +110,10 @@ fn hold(
 ) -> Result<Option<HeldWorkers>, Exhausted> {
     let Some(store) = instance.store() else { return Ok(None) };
     let share = match outcome {
-        Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
-            &entry.target().service.share
-        }
+        Outcome::Routed(entry, _)
+        | Outcome::Preflight(entry)
+        | Outcome::Loop(entry)
+        | Outcome::Purge(entry) => &entry.target().service.share,
         Outcome::Unrouted => &store.unrouted_share,
         Outcome::Admin => return Ok(None),
     };
@@ -118,7 +122,10 @@ fn hold(
 
 fn report(instance: &Instance, outcome: &Outcome, exhausted: Exhausted) {
     match outcome {
-        Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
+        Outcome::Routed(entry, _)
+        | Outcome::Preflight(entry)
+        | Outcome::Loop(entry)
+        | Outcome::Purge(entry) => {
             let target = entry.target();
             reject(exhausted, &target.rule.route, &target.service.counters);
         }

@@ -13,6 +13,7 @@ use super::body::{self, Missing};
 use super::draining;
 use super::forwarding;
 use super::loops;
+use super::purging::{self, Purging};
 use super::reserved;
 use super::responses::Responses;
 use super::survey::Survey;
@@ -37,6 +38,7 @@ struct Routed<'a> {
     socket: &'a str,
     host: &'a Host,
     http: &'a Http<'a>,
+    method: &'a [u8],
     path: &'a [u8],
     query: Option<&'a [u8]>,
 }
@@ -51,7 +53,7 @@ impl Request for Routed<'_> {
     }
 
     fn method(&self) -> &[u8] {
-        self.http.method()
+        self.method
     }
 
     fn path(&self) -> &[u8] {
@@ -112,6 +114,9 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
             (None, Some(exhausted))
         }
     };
+    if matches!(outcome, Outcome::Purge(_)) {
+        client.decline_body();
+    }
     // VCL may have made it a request without a body since.
     let mut missing = memory.get().missing.filter(|missing| !matches!(missing, Missing::Gone));
     if let (Outcome::Routed(entry, _), None, None) = (&outcome, rejected, missing) {
@@ -164,8 +169,15 @@ fn route(
     if snapshot.router.is_misdirected(socket, server_name, &host) {
         return response(|all| &all.misdirected);
     }
+    let purging = purging::judge(http, &snapshot.requests);
+    let method = match purging {
+        Purging::Denied => return response(|all| &all.purge_denied),
+        // It goes where its URI would be requested.
+        Purging::Allowed => &b"GET"[..],
+        Purging::No => http.method(),
+    };
     let (path, query) = target::split(http.url());
-    let routed = Routed { socket, host: &host, http, path, query };
+    let routed = Routed { socket, host: &host, http, method, path, query };
     let found = match snapshot.router.find_within(&routed, steps) {
         Ok(Some(found)) => found,
         Ok(None) => return response(|all| &all.not_found),
@@ -174,6 +186,10 @@ fn route(
     let (entry, index) = (Arc::clone(found.payload), found.match_index);
     let (route, preflight) = (&found.rule.route, found.preflight);
     http.append(&[b"X-Gateway-Route: ", route.as_bytes()])?;
+    if purging == Purging::Allowed {
+        let director = Held::new(Arc::clone(&snapshot.responses), |all| &all.purge);
+        return Ok((Outcome::Purge(entry), director, None));
+    }
     if preflight {
         let director = Held::new(Arc::clone(&entry), Entry::preflight);
         return Ok((Outcome::Preflight(entry), director, None));

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::draining;
 use super::synthetic::Synthetic;
 use crate::cache;
-use crate::config::{lock, Instance};
+use crate::config::{lock, Instance, PurgeResult};
 use crate::fetch::FetchTask;
 use crate::varnish::{Director, Fetch, Http, Refused, Response, Vcl};
 
@@ -23,6 +23,9 @@ const BODY_GONE: &str =
      was sent before";
 const NOT_CACHED: &str =
     "the client wants a response from the cache only, and this request bypasses the cache";
+const PURGE_DENIED: &str =
+    "PURGE, BAN and PURGEKEYS are for the addresses in invalidation.methods.allowedSourceRanges of \
+     the GatewayClassParameters, and for requests that no gateway has forwarded";
 const LOOP: &str = "loop detected: a backend of the route sends requests back to this gateway";
 
 /// The directors that respond by themselves.
@@ -68,6 +71,10 @@ pub struct Responses {
     pub drain: Director,
     /// Invalidates objects of the cache.
     pub invalidate: Director,
+    /// The same for a client.
+    pub purge: Director,
+    /// 405: a client that may not ask for that.
+    pub purge_denied: Director,
     /// Plain statuses that rules ask for.
     statuses: Mutex<HashMap<u16, Arc<Director>>>,
 }
@@ -77,6 +84,8 @@ impl Responses {
     pub fn new(vcl: &Vcl, instance: &Weak<Instance>) -> Result<Self, Refused> {
         let (reloading, counting, invalidating) =
             (Weak::clone(instance), Weak::clone(instance), Weak::clone(instance));
+        let (purging, denying) = (Weak::clone(instance), Weak::clone(instance));
+        let denied = Response::error(405, PURGE_DENIED);
         Ok(Self {
             vcl: vcl.clone(),
             bad_request: fixed(vcl, "400", 400, "malformed Host or request target")?,
@@ -104,6 +113,15 @@ impl Responses {
             drain: Synthetic::add(vcl, "drain", |_| drain())?,
             invalidate: Synthetic::add(vcl, "invalidate", move |fetch| {
                 invalidate(&invalidating, fetch)
+            })?,
+            purge: Synthetic::add(vcl, "purge", move |fetch| {
+                let (response, result) = cache::respond_to_client(fetch);
+                count_purge(&purging, result);
+                response
+            })?,
+            purge_denied: Synthetic::add(vcl, "purge-denied", move |_| {
+                count_purge(&denying, PurgeResult::Denied);
+                denied.clone()
             })?,
             statuses: Mutex::default(),
         })
@@ -217,6 +235,12 @@ fn invalidate(instance: &Weak<Instance>, fetch: &Fetch<'_>) -> Response {
     match instance.snapshot().as_ref() {
         Some(snapshot) => cache::purge(fetch, &snapshot.requests.paths),
         None => Response::error(500, "nothing is loaded"),
+    }
+}
+
+fn count_purge(instance: &Weak<Instance>, result: PurgeResult) {
+    if let Some(store) = instance.upgrade().as_ref().and_then(|instance| instance.store()) {
+        store.purges.count(result);
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Outcome {
     Preflight(Arc<Entry>),
     /// A rule, but the request has passed this gateway too often.
     Loop(Arc<Entry>),
+    /// The request asks for an invalidation, in the namespace of this rule.
+    Purge(Arc<Entry>),
     /// The request is for ghost itself.
     Admin,
 }
@@ -75,9 +77,9 @@ impl Task for ClientTask {
 }
 
 impl ClientTask {
-    /// Whether the request is for ghost itself.
+    /// Whether the request is for ghost itself. User VCL does not get it.
     pub fn is_admin(&self) -> bool {
-        matches!(self.outcome, Outcome::Admin)
+        matches!(self.outcome, Outcome::Admin | Outcome::Purge(_))
     }
 
     /// The response is ready to be sent. Count what the cache did, if the request is under a
@@ -97,6 +99,7 @@ impl ClientTask {
             Outcome::Routed(entry, match_index) => entry.cache_key(*match_index),
             Outcome::Preflight(_) => "preflight",
             Outcome::Loop(_) => "loop",
+            Outcome::Purge(_) => "purge",
             Outcome::Unrouted | Outcome::Admin => "",
         };
         (rule, if self.tls { "+tls" } else { "" })

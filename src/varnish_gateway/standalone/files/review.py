@@ -34,6 +34,7 @@ HONOURED = frozenset(
         "varnishd_extra_args",
         "forwarding",
         "paths",
+        "invalidation",
         "listener_sets",
         "shares",
         "storage",

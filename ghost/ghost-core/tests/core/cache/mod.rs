@@ -7,6 +7,7 @@ mod index;
 mod invalidation;
 mod key;
 mod lookup;
+mod methods;
 mod policy;
 mod purge;
 mod rendered;
