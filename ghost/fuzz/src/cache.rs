@@ -180,7 +180,7 @@ fn invalidation(lines: &[&[u8]]) {
         for only in TAG_FIELDS.into_iter().chain(["x-host", "x-url", "x-purge-method"]) {
             let target = lines.last().copied().unwrap_or(b"/");
             let asked = Asked { method, host: b"a.example", target, namespace: "shop" };
-            let headers = Message { only: Some(only), lines: &lines[..1] };
+            let headers = [(only, lines[0])];
             let Ok(purge) = asked.read(&headers) else { continue };
             let owners = purge.owners.unwrap_or_default();
             assert!(owners.namespaces == ["shop"] && owners.routes.is_empty());

@@ -45,8 +45,9 @@ use std::fmt;
 use super::headers::Headers;
 use super::index::Mode;
 use super::purge::{Compiling, Named, Owners, Purge};
+use super::tags::separators;
 use crate::target::PathRules;
-use crate::wire::DecodeError;
+use crate::wire::{DecodeError, TagHeader};
 use crate::Host;
 
 /// A method that invalidates.
@@ -95,16 +96,9 @@ const CONTENT_TYPE: &str = "X-Content-Type";
 
 /// Fields that restrict or extend what VCL for these systems invalidates. Without them a request
 /// would invalidate something else than its sender means.
-const FOREIGN: [&str; 8] = [
-    "X-Pool",
-    "X-Purge-Regex",
-    "X-Purge-Target",
-    "X-Ban",
-    "X-Ban-Host",
-    "X-Ban-Regex",
-    "X-Ban-Url",
-    "X-Location-Id",
-];
+const FOREIGN: [&str; 2] = ["X-Pool", "X-Location-Id"];
+/// Parts of names of fields that mean the same, in VCL that ghost doesn't know.
+const MEANINGFUL: [&[u8]; 4] = [b"tag", b"key", b"ban", b"purge"];
 /// Means all.
 const ANY: &[u8] = b".*";
 
@@ -144,11 +138,9 @@ impl Asked<'_> {
     ///
     /// # Errors
     /// It can't be carried out exactly as it is meant.
-    pub fn read(&self, headers: &(impl Headers + ?Sized)) -> Result<Purge, Unsupported> {
-        for name in FOREIGN {
-            if headers.has(name) {
-                return Err(unsupported(name, "is not supported; remove it"));
-            }
+    pub fn read(&self, headers: &[(&str, &[u8])]) -> Result<Purge, Unsupported> {
+        if let Some((name, _)) = headers.iter().find(|(name, _)| is_foreign(name)) {
+            return Err(unsupported(name, "is not supported; remove it"));
         }
         // Its own path has been through those of the Gateway.
         let paths = PathRules::default();
@@ -246,6 +238,29 @@ impl Asked<'_> {
     }
 }
 
+/// Whether a request names URIs by its path as an expression or as a beginning. Another path, such
+/// as one without its dot segments, would be another expression.
+#[must_use]
+pub fn reads_path_as_expression(method: Method, headers: &(impl Headers + ?Sized)) -> bool {
+    match method {
+        Method::Purge => {
+            headers.values(PURGE_METHOD).any(|how| [&b"regex"[..], b"prefix"].contains(&how))
+        }
+        Method::Ban => !TAG_FIELDS.into_iter().chain([HOST, URL]).any(|name| headers.has(name)),
+        Method::PurgeKeys => false,
+    }
+}
+
+/// Whether a field means something that ghost doesn't understand.
+fn is_foreign(name: &str) -> bool {
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    let has = |part: &&[u8]| {
+        name.as_bytes().windows(part.len()).any(|text| text.eq_ignore_ascii_case(part))
+    };
+    let is_known = TAG_FIELDS.into_iter().any(is) || is(PURGE_METHOD);
+    FOREIGN.into_iter().any(is) || (!is_known && MEANINGFUL.iter().any(has))
+}
+
 fn keys(headers: &(impl Headers + ?Sized), tags: Option<Named>) -> Result<Named, Unsupported> {
     let named = headers.has(XKEY_PURGE) || headers.has(XKEY_SOFTPURGE);
     let absent = || Unsupported(format!("PURGEKEYS takes {XKEY_PURGE} or {XKEY_SOFTPURGE}"));
@@ -286,20 +301,51 @@ fn restriction<'h>(
 }
 
 fn tags(field: &str, value: &[u8]) -> Result<Named, Unsupported> {
+    let Form { separators, is_expression } = form(field);
+    if !is_expression {
+        let all: Vec<_> = list(value, separators).map(<[u8]>::to_vec).collect();
+        let named = Some(Named::Tags(all)).filter(|_| list(value, separators).next().is_some());
+        return named.ok_or_else(|| unsupported(field, "names no tag"));
+    }
     if value == ANY {
         return Ok(Named::Everything);
     }
-    names(value).map(Named::Tags).ok_or_else(|| {
+    names(value, separators).map(Named::Tags).ok_or_else(|| {
         unsupported(
             field,
-            "only exact tags are supported: names with spaces, commas or | between them, or an \
+            "only exact tags are supported: names, separated as in responses or by |, or an \
              expression such as (^|,)(one|two)(,|$); .* is everything",
         )
     })
 }
 
+/// How a field has its tags.
+struct Form {
+    separators: &'static [u8],
+    /// Whether `|`, `\` and `.*` have a meaning, as in expressions.
+    is_expression: bool,
+}
+
+/// The separators are those with which the field of a response is stored.
+fn form(field: &str) -> Form {
+    let (header, is_expression) = match field {
+        "Surrogate-Key" => (TagHeader::SurrogateKey, false),
+        "Cache-Tag" => (TagHeader::CacheTag, false),
+        "xkey" | XKEY_PURGE | XKEY_SOFTPURGE => (TagHeader::Xkey, false),
+        "X-Magento-Tags-Pattern" => (TagHeader::XMagentoTags, true),
+        "X-Cache-Tags" | "X-Cache-Tags-Pattern" => (TagHeader::XCacheTags, true),
+        _ => (TagHeader::CacheTags, true),
+    };
+    Form { separators: separators(header), is_expression }
+}
+
+fn list<'t>(text: &'t [u8], separators: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {
+    let names = text.split(|byte| separators.contains(byte)).map(<[u8]>::trim_ascii);
+    names.filter(|name| !name.is_empty())
+}
+
 /// The tags that one of the known expressions consists of, or a list does.
-fn names(text: &[u8]) -> Option<Vec<Vec<u8>>> {
+fn names(text: &[u8], separators: &[u8]) -> Option<Vec<Vec<u8>>> {
     const BEFORE: &[u8] = b"(^|,)";
     const AFTER: &[u8] = b"(,|$)";
     if let Some(rest) = text.strip_prefix(b"((^|,)") {
@@ -312,12 +358,8 @@ fn names(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     if let Some(all) = between.or_else(|| text.strip_suffix(b"(,.+)?$")) {
         return alternatives(all).into_iter().map(literal).collect();
     }
-    let separators = b" \t,|";
-    let all: Vec<_> = text
-        .split(|byte| separators.contains(byte))
-        .filter(|name| !name.is_empty())
-        .map(literal)
-        .collect::<Option<_>>()?;
+    let separators = [separators, b"|"].concat();
+    let all: Vec<_> = list(text, &separators).map(literal).collect::<Option<_>>()?;
     (!all.is_empty()).then_some(all)
 }
 
@@ -365,8 +407,14 @@ fn literal(text: &[u8]) -> Option<Vec<u8>> {
 
 /// Names of hosts, as `^(a\.example|b\.example)$`.
 fn hosts_of(text: &[u8]) -> Result<Vec<Box<[u8]>>, Unsupported> {
-    let inner = text.strip_prefix(b"^").unwrap_or(text);
-    let inner = inner.strip_suffix(b"$").unwrap_or(inner);
+    let anchored = text.strip_prefix(b"^").and_then(|rest| rest.strip_suffix(b"$"));
+    let inner = anchored.ok_or_else(|| {
+        unsupported(
+            HOST,
+            "matches within names of other hosts, too: begin with ^ and end with $, as \
+             ^(a\\.example|b\\.example)$",
+        )
+    })?;
     let host = |text| {
         let name = literal(text)?;
         let host = Host::parse(&name).ok().filter(|host| !host.is_empty())?;

@@ -63,6 +63,16 @@ pub fn field(header: TagHeader) -> &'static str {
     }
 }
 
+/// What stands between the tags of a field; nothing for one with another syntax.
+pub(super) fn separators(header: TagHeader) -> &'static [u8] {
+    match header {
+        TagHeader::CacheGroups => b"",
+        TagHeader::SurrogateKey => b" \t",
+        TagHeader::CacheTag | TagHeader::XCacheTags | TagHeader::XMagentoTags => b",",
+        TagHeader::Xkey | TagHeader::CacheTags => b" \t,",
+    }
+}
+
 /// What the tags of one response may still take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -94,13 +104,7 @@ impl Limits {
         for line in response.values(field(header)) {
             match header {
                 TagHeader::CacheGroups => self.read_groups(line, &mut each)?,
-                TagHeader::SurrogateKey => self.read_line(line, b" \t", &mut each)?,
-                TagHeader::CacheTag | TagHeader::XCacheTags | TagHeader::XMagentoTags => {
-                    self.read_line(line, b",", &mut each)?;
-                }
-                TagHeader::Xkey | TagHeader::CacheTags => {
-                    self.read_line(line, b" \t,", &mut each)?;
-                }
+                _ => self.read_line(line, separators(header), &mut each)?,
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! PURGE, BAN and PURGEKEYS as content management systems send them.
 
 use ghost_core::cache::index::Mode;
-use ghost_core::cache::methods::{Asked, Method};
+use ghost_core::cache::methods::{reads_path_as_expression, Asked, Method};
 use ghost_core::cache::purge::{Named, Purge};
 use proptest::prelude::*;
 
@@ -11,10 +11,7 @@ fn read(method: &str, target: &str, headers: &[(&str, &str)]) -> Result<Purge, S
     let method = Method::parse(method.as_bytes()).unwrap();
     let target = target.as_bytes();
     let asked = Asked { method, host: b"a.example", target, namespace: "shop" };
-    let headers: Vec<_> = headers
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
-        .collect();
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     asked.read(&headers).map_err(|why| why.to_string())
 }
 
@@ -54,12 +51,56 @@ fn expressions_for_tags_are_read_as_the_tags_that_they_consist_of() {
         ("(^|,)tea(,|$)", "tags tea"),
         ("(tea|front page)(,.+)?$", "tags tea + front page"),
         // Drupal, WordPress, xkey
-        ("node:1 node_list", "tags node:1 + node_list"),
         ("node:1|config:system.menu.main", "tags node:1 + config:system.menu.main"),
         ("a, b ,c", "tags a + b + c"),
     ] {
         assert_eq!(tags("X-Cache-Tags", value).as_deref(), Ok(expected), "{value}");
     }
+}
+
+#[test]
+fn list_is_split_as_the_field_of_a_response_that_is_stored() {
+    for (field, value, expected) in [
+        ("Surrogate-Key", "a,b c|d \\e .*", "tags a,b + c|d + \\e + .*"),
+        ("xkey", "a,b c|d\te\\", "tags a + b + c|d + e\\"),
+        ("xkey-purge", "(a|b) c", "tags (a|b) + c"),
+        ("xkey-softpurge", ".*", "tags .*"),
+        ("Cache-Tag", "front page, c|d", "tags front page + c|d"),
+        ("X-Cache-Tags", "front page, c|d", "tags front page + c + d"),
+        ("X-Magento-Tags-Pattern", "front page, c|d", "tags front page + c + d"),
+        ("Cache-Tags", "node:1 a,c|d", "tags node:1 + a + c + d"),
+        ("Purge-Cache-Tags", "node:1 a", "tags node:1 + a"),
+    ] {
+        assert_eq!(tags(field, value).as_deref(), Ok(expected), "{field}: {value}");
+    }
+    assert_eq!(tags("xkey", " , "), Err("xkey: names no tag".to_owned()));
+}
+
+#[test]
+fn unknown_field_that_may_name_what_to_invalidate_is_rejected() {
+    for field in ["X-Magento-Tags", "x-surrogate-keys", "X-PURGE-all", "X-Ban-Url", "X-Pool"] {
+        for method in ["PURGE", "BAN", "PURGEKEYS"] {
+            let why = named(method, "/x", &[("Accept", "a"), (field, "y")]).unwrap_err();
+            assert_eq!(why, format!("{field}: is not supported; remove it"), "{method}");
+        }
+    }
+    let other = [("Accept", "tag"), ("X-Forwarded-For", "1"), ("X-Gateway-Route", "a/purge")];
+    assert!(named("PURGE", "/x", &other).is_ok());
+}
+
+#[test]
+fn path_is_an_expression_only_where_no_header_says_what_to_invalidate() {
+    let reads = |method: &str, headers: &[(&str, &str)]| {
+        let headers: Vec<_> =
+            headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+        reads_path_as_expression(Method::parse(method.as_bytes()).unwrap(), &headers[..])
+    };
+    assert!(reads("BAN", &[]) && reads("BAN", &[("accept", "a")]));
+    assert!(reads("PURGE", &[("x-purge-method", "regex")]));
+    assert!(reads("PURGE", &[("X-Purge-Method", "prefix")]));
+    assert!(!reads("PURGE", &[]) && !reads("PURGE", &[("X-Purge-Method", "exact")]));
+    assert!(!reads("BAN", &[("xkey", "a")]) && !reads("BAN", &[("X-Host", "^a$")]));
+    assert!(!reads("PURGEKEYS", &[("xkey-purge", "a")]));
 }
 
 #[test]
@@ -141,8 +182,11 @@ fn ban_names_hosts_and_expressions() {
         (&[("X-Url", "^/x"), ("xkey", "a")], "X-Url: does not go with tags"),
         (&[("X-Content-Type", "text/html"), ("xkey", "a")], "X-Content-Type: only .*"),
         (&[("X-Host", "^(b.example|)$")], "X-Host: only names of hosts"),
-        (&[("X-Host", "b c")], "X-Host: only names of hosts"),
-        (&[("X-Host", "b.example"), ("X-Url", "(")], "X-Url: \"(\" is not a regular expression"),
+        (&[("X-Host", "^b c$")], "X-Host: only names of hosts"),
+        (&[("X-Host", "b.example")], "X-Host: matches within names of other hosts"),
+        (&[("X-Host", "^b.example")], "X-Host: matches within names of other hosts"),
+        (&[("X-Host", "(b.example|c.example)$"), ("X-Url", "x")], "X-Host: matches within"),
+        (&[("X-Host", "^b.example$"), ("X-Url", "(")], "X-Url: \"(\" is not a regular expression"),
         (&[], "this BAN names nothing"),
         (&[("X-Ban-Url", "x")], "X-Ban-Url: is not supported"),
     ] {

@@ -48,6 +48,7 @@ pub fn respond(fetch: &Fetch<'_>) -> (Response, PurgeResult) {
         );
     };
     let headers = headers_of(&request);
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
     let host = request.header(b"host").and_then(|host| Host::parse(host).ok());
     let asked = Asked {
         // What else it is, user VCL has made of it.
