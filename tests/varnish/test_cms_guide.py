@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from support.varnish.caching import outcome, policy
 from support.varnish.ghost import Config, backend, route, to
@@ -59,7 +60,8 @@ def test_request_of_the_guide_has_the_response_of_the_guide(ghost, tea, title, r
     headers = ("Cache-Tags", "X-Magento-Tags", "X-Cache-Tags", "xkey")
     rule = to(backend("tea"), cache=policy(tag_headers=headers))
     allowed = wire.RequestRules(purge_ranges=("127.0.0.0/8",))
-    assert ghost.reload(Config([route("shop", rule, hosts=[HOST])], {"tea": [tea]}, requests=allowed)).status == 200
+    own = structs.replace(route("shop", rule, hosts=[HOST]), namespace="shop")
+    assert ghost.reload(Config([own], {"tea": [tea]}, requests=allowed)).status == 200
     invalidate(ghost, {"everything": True})
     until(lambda: index(ghost)["objects"] == 0, "the index is empty")
     for path, tags in PAGES[title].items():

@@ -77,10 +77,13 @@ impl Ranges {
     /// Whether this is an address in one of them.
     #[must_use]
     pub fn includes(&self, address: &[u8]) -> bool {
-        let address = std::str::from_utf8(address).ok().and_then(|text| text.parse().ok());
-        address.is_some_and(|address: IpAddr| {
-            self.0.iter().any(|range| range.includes(address.to_canonical()))
-        })
+        parse(address).is_some_and(|address| self.include(address))
+    }
+
+    /// The same for an address that is parsed.
+    #[must_use]
+    pub fn include(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|range| range.includes(address.to_canonical()))
     }
 }
 
@@ -138,6 +141,47 @@ impl TrustedProxies {
         let first = members(list).next().filter(|_| self.are_configured());
         first.unwrap_or_else(|| last_members(list, 1))
     }
+
+    /// The address of the client, for a decision that must not follow what it may have written;
+    /// None if it can't be known. `list` is X-Forwarded-For as [`believed`](Self::believed) has
+    /// left it, or None where something else may have changed it since. It counts only where the
+    /// peer of the connection is a trusted proxy, and ends with that one.
+    ///
+    /// ```
+    /// use ghost_core::forwarding::TrustedProxies;
+    /// use ghost_core::wire::{self, RequestRules};
+    ///
+    /// let rules: RequestRules = wire::decode(br#"{"trustedRanges": ["10.0.0.0/8"]}"#)?;
+    /// let proxies = TrustedProxies::compile(&rules)?;
+    /// let (peer, stranger) = ("10.0.0.1".parse()?, "192.0.2.9".parse()?);
+    /// let list = Some(&b"192.0.2.1, 10.0.0.1"[..]);
+    /// assert_eq!(proxies.proven_client(peer, list), Some("192.0.2.1".parse()?));
+    /// assert_eq!(proxies.proven_client(peer, None), None);
+    /// assert_eq!(proxies.proven_client(stranger, list), Some(stranger));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn proven_client(&self, peer: IpAddr, list: Option<&[u8]>) -> Option<IpAddr> {
+        let peer = peer.to_canonical();
+        let is_trusted = match &self.ranges {
+            ranges if ranges.is_empty() => self.hops.unwrap_or(0) > 0,
+            ranges => ranges.include(peer),
+        };
+        if !is_trusted {
+            return Some(peer);
+        }
+        let list = list?;
+        let writer = parse(last_members(list, 1)).map(|address| address.to_canonical());
+        if writer != Some(peer) {
+            return None;
+        }
+        members(list).next().and_then(parse)
+    }
+}
+
+/// An address as a list has it.
+fn parse(address: &[u8]) -> Option<IpAddr> {
+    std::str::from_utf8(address).ok()?.parse().ok()
 }
 
 /// The last members of a list, as it has them.

@@ -13,7 +13,7 @@ use super::body::{self, Missing};
 use super::draining;
 use super::forwarding;
 use super::loops;
-use super::purging::{self, Purging};
+use super::purging::{self, Judged, Purging};
 use super::reserved;
 use super::responses::Responses;
 use super::survey::Survey;
@@ -90,9 +90,10 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
     http.append(&[b"X-Gateway-Listener: ", socket.as_bytes()])?;
     http.append_static(if tls { c"X-Forwarded-Proto: https" } else { c"X-Forwarded-Proto: http" })?;
     let server_name = if terminated { client.server_name() } else { b"" };
+    let purging = purging::judge(client, &http, &snapshot.requests);
     let memory = client.remember::<ClientTask>().ok_or(Failure::OutOfWorkspace)?;
     let (mut outcome, mut director, mut cached) =
-        route(&mut http, socket, server_name, snapshot, &memory.get().steps)?;
+        route(&mut http, socket, server_name, snapshot, purging, &memory.get().steps)?;
     if survey.cdn_loop && loops::is_loop(client, &mut http)? {
         if let Outcome::Routed(entry, _) | Outcome::Preflight(entry) = outcome {
             director = Held::new(Arc::clone(&snapshot.responses), |all| &all.loop_detected);
@@ -130,8 +131,18 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
     }
     let digest = digest(&http);
     let (steps, fresh) = (mem::take(&mut memory.get_mut().steps), ClientTask::default());
-    *memory.get_mut() =
-        ClientTask { outcome, tls, workers, rejected, missing, cached, digest, steps, ..fresh };
+    *memory.get_mut() = ClientTask {
+        outcome,
+        tls,
+        purging,
+        workers,
+        rejected,
+        missing,
+        cached,
+        digest,
+        steps,
+        ..fresh
+    };
     admission::reject_at_once(client, instance, memory);
     Ok(memory.give(director))
 }
@@ -141,6 +152,7 @@ fn route(
     socket: &str,
     server_name: &[u8],
     snapshot: &Snapshot,
+    purging: Option<Purging>,
     steps: &Steps,
 ) -> Result<(Outcome, Held, Option<Cached>), Failure> {
     let response = |pick: Pick| {
@@ -162,19 +174,22 @@ fn route(
     let Ok(url) = target::normalise(&merged, http.method()) else {
         return response(|all| &all.bad_request);
     };
+    let judged = purging::judged(http, purging);
     if *url != *http.url() {
+        if matches!(judged, Judged::Allowed(ask) if ask.needs_exact_path(http)) {
+            return response(|all| &all.purge_ambiguous);
+        }
         http.set_url(&url)?;
     }
     let Some(host) = host(http) else { return response(|all| &all.bad_request) };
     if snapshot.router.is_misdirected(socket, server_name, &host) {
         return response(|all| &all.misdirected);
     }
-    let purging = purging::judge(http, &snapshot.requests);
-    let method = match purging {
-        Purging::Denied => return response(|all| &all.purge_denied),
+    let method = match judged {
+        Judged::Denied => return response(|all| &all.purge_denied),
         // It goes where its URI would be requested.
-        Purging::Allowed => &b"GET"[..],
-        Purging::No => http.method(),
+        Judged::Allowed(_) => &b"GET"[..],
+        Judged::Other => http.method(),
     };
     let (path, query) = target::split(http.url());
     let routed = Routed { socket, host: &host, http, method, path, query };
@@ -186,9 +201,9 @@ fn route(
     let (entry, index) = (Arc::clone(found.payload), found.match_index);
     let (route, preflight) = (&found.rule.route, found.preflight);
     http.append(&[b"X-Gateway-Route: ", route.as_bytes()])?;
-    if purging == Purging::Allowed {
-        let director = Held::new(Arc::clone(&snapshot.responses), |all| &all.purge);
-        return Ok((Outcome::Purge(entry), director, None));
+    if let Judged::Allowed(ask) = judged {
+        let (outcome, director) = ask.answer(entry, &snapshot.responses);
+        return Ok((outcome, director, None));
     }
     if preflight {
         let director = Held::new(Arc::clone(&entry), Entry::preflight);

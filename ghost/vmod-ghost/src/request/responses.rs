@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
+use ghost_core::cache::methods::Method;
 use ghost_core::cors::Preflight;
 use ghost_core::shares::Exhausted;
 use ghost_core::{Cors, OverBudget};
@@ -26,6 +27,11 @@ const NOT_CACHED: &str =
 const PURGE_DENIED: &str =
     "PURGE, BAN and PURGEKEYS are for the addresses in invalidation.methods.allowedSourceRanges of \
      the GatewayClassParameters, and for requests that no gateway has forwarded";
+const NOTHING_TO_PURGE: &str =
+    "the rule for this host and path has no backend; purge at the listener that serves the pages";
+const PURGE_AMBIGUOUS: &str =
+    "the path is an expression or a prefix, and the gateway would resolve its dot segments or \
+     merge its slashes; write it as paths are stored";
 const LOOP: &str = "loop detected: a backend of the route sends requests back to this gateway";
 
 /// The directors that respond by themselves.
@@ -71,8 +77,12 @@ pub struct Responses {
     pub drain: Director,
     /// Invalidates objects of the cache.
     pub invalidate: Director,
-    /// The same for a client.
-    pub purge: Director,
+    /// The same for a client, by its method.
+    purges: [(Method, Director); 3],
+    /// 404: the rule for the URI of such a request stores nothing.
+    pub nothing_to_purge: Director,
+    /// 400: the expression or beginning in its path is one that the gateway changes.
+    pub purge_ambiguous: Director,
     /// 405: a client that may not ask for that.
     pub purge_denied: Director,
     /// Plain statuses that rules ask for.
@@ -84,8 +94,6 @@ impl Responses {
     pub fn new(vcl: &Vcl, instance: &Weak<Instance>) -> Result<Self, Refused> {
         let (reloading, counting, invalidating) =
             (Weak::clone(instance), Weak::clone(instance), Weak::clone(instance));
-        let (purging, denying) = (Weak::clone(instance), Weak::clone(instance));
-        let denied = Response::error(405, PURGE_DENIED);
         Ok(Self {
             vcl: vcl.clone(),
             bad_request: fixed(vcl, "400", 400, "malformed Host or request target")?,
@@ -114,17 +122,33 @@ impl Responses {
             invalidate: Synthetic::add(vcl, "invalidate", move |fetch| {
                 invalidate(&invalidating, fetch)
             })?,
-            purge: Synthetic::add(vcl, "purge", move |fetch| {
-                let (response, result) = cache::respond_to_client(fetch);
-                count_purge(&purging, result);
-                response
-            })?,
-            purge_denied: Synthetic::add(vcl, "purge-denied", move |_| {
-                count_purge(&denying, PurgeResult::Denied);
-                denied.clone()
-            })?,
+            purges: [
+                purge(vcl, instance, "purge", Method::Purge)?,
+                purge(vcl, instance, "ban", Method::Ban)?,
+                purge(vcl, instance, "purgekeys", Method::PurgeKeys)?,
+            ],
+            nothing_to_purge: fixed(vcl, "nothing-to-purge", 404, NOTHING_TO_PURGE)?,
+            purge_ambiguous: counted(
+                vcl,
+                instance,
+                "purge-ambiguous",
+                (Response::error(400, PURGE_AMBIGUOUS), PurgeResult::Malformed),
+            )?,
+            purge_denied: counted(
+                vcl,
+                instance,
+                "purge-denied",
+                (Response::error(405, PURGE_DENIED), PurgeResult::Denied),
+            )?,
             statuses: Mutex::default(),
         })
+    }
+
+    /// Carries out what a client asks for with this method.
+    pub fn purge(&self, method: Method) -> &Director {
+        let [first, ..] = &self.purges;
+        let (_, director) = self.purges.iter().find(|(of, _)| *of == method).unwrap_or(first);
+        director
     }
 
     /// The response to a request whose share is exhausted.
@@ -236,6 +260,34 @@ fn invalidate(instance: &Weak<Instance>, fetch: &Fetch<'_>) -> Response {
         Some(snapshot) => cache::purge(fetch, &snapshot.requests.paths),
         None => Response::error(500, "nothing is loaded"),
     }
+}
+
+fn purge(
+    vcl: &Vcl,
+    instance: &Weak<Instance>,
+    name: &str,
+    method: Method,
+) -> Result<(Method, Director), Refused> {
+    let instance = Weak::clone(instance);
+    let director = Synthetic::add(vcl, name, move |fetch| {
+        let (response, result) = cache::respond_to_client(fetch, method);
+        count_purge(&instance, result);
+        response
+    })?;
+    Ok((method, director))
+}
+
+fn counted(
+    vcl: &Vcl,
+    instance: &Weak<Instance>,
+    name: &str,
+    (response, result): (Response, PurgeResult),
+) -> Result<Director, Refused> {
+    let instance = Weak::clone(instance);
+    Synthetic::add(vcl, name, move |_| {
+        count_purge(&instance, result);
+        response.clone()
+    })
 }
 
 fn count_purge(instance: &Weak<Instance>, result: PurgeResult) {

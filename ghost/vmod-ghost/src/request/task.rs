@@ -7,6 +7,7 @@ use ghost_core::shares::{Exhausted, HeldRejection, HeldWorkers};
 use ghost_core::Steps;
 
 use super::body::Missing;
+use super::purging::Purging;
 use super::websocket::Expected;
 use crate::cache::Cached;
 use crate::config::{CacheCounters, CacheResult, Entry};
@@ -37,6 +38,8 @@ pub struct ClientTask {
     pub outcome: Outcome,
     /// Whether the client speaks TLS.
     pub tls: bool,
+    /// Whether the client may invalidate, once it has asked. What VCL changes does not count.
+    pub purging: Option<Purging>,
     /// The upgrade that the client waits for.
     pub upgrade: Option<Expected>,
     /// The worker that handles the request, and the one for its fetch, in the share of its

@@ -33,7 +33,7 @@ static ALL: LazyLock<Turns> = LazyLock::new(|| Turns::new(PLACES, TURNS.0, TURNS
 
 /// Carry out what a request asks for. Out: the response, with the number of objects, or with the
 /// reason why nothing was done; and what became of it.
-pub fn respond(fetch: &Fetch<'_>) -> (Response, PurgeResult) {
+pub fn respond(fetch: &Fetch<'_>, method: Method) -> (Response, PurgeResult) {
     // Before user VCL changes it.
     let Some(request) = fetch.original() else { return failed("there is no request") };
     let Some(route) =
@@ -51,8 +51,8 @@ pub fn respond(fetch: &Fetch<'_>) -> (Response, PurgeResult) {
     let headers: Vec<_> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
     let host = request.header(b"host").and_then(|host| Host::parse(host).ok());
     let asked = Asked {
-        // What else it is, user VCL has made of it.
-        method: Method::parse(request.method()).unwrap_or(Method::Purge),
+        // The one that was judged: user VCL may have changed it since.
+        method,
         host: host.as_deref().unwrap_or_default(),
         target: request.url(),
         namespace,
@@ -61,7 +61,7 @@ pub fn respond(fetch: &Fetch<'_>) -> (Response, PurgeResult) {
     match on_own_thread(|| Ok(asked.read(&headers).map(|purge| carry_out(&purge)))) {
         Ok(Ok(_)) if !has_index() => failed("the index of cached objects is broken"),
         Ok(Ok(done)) => match done.unfinished() {
-            None => (page(&done), PurgeResult::Done),
+            None => (page(&done, namespace), PurgeResult::Done),
             Some(_) => busy("it took too long, and a part is left; repeat it"),
         },
         Ok(Err(why)) => (Response::error(400, &why.to_string()), PurgeResult::Malformed),
@@ -91,12 +91,12 @@ fn turn(namespace: &str) -> Option<Place<'static>> {
     Some(place)
 }
 
-fn page(done: &Done) -> Response {
+fn page(done: &Done, namespace: &str) -> Response {
     let objects: u64 = done.objects.iter().sum();
     Response {
         status: 200,
         headers: vec![("Cache-Control", b"no-store".to_vec())],
-        body: json!({ "objects": objects }).to_string().into_bytes().into(),
+        body: json!({ "namespace": namespace, "objects": objects }).to_string().into_bytes().into(),
     }
 }
 
