@@ -62,7 +62,7 @@ def test_manifests_of_the_guide_for_cms_are_accepted_and_in_force(tmp_path):
         "shop/wordpress": ("X-Cache-Tags",),
         "shop/symfony": ("xkey", "X-Cache-Tags"),
     }
-    assert b'"purgeRanges":["10.244.0.0/16"]' in gateway.shards[0]
+    assert b'"purgeRanges":["10.20.8.16/28"]' in gateway.shards[0]
 
 
 def test_policies_of_the_guide_are_accepted_and_in_force(tmp_path):
