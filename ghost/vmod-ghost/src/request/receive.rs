@@ -6,6 +6,7 @@ use std::mem;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
+use ghost_core::target::PathRules;
 use ghost_core::{is_tunnel_request, join_values, target, Host, Request, Steps};
 
 use super::admission;
@@ -167,19 +168,9 @@ fn route(
     if is_tunnel_request(http.method()) {
         return response(|all| &all.method_not_allowed);
     }
-    adopt_authority(http)?;
-    let Ok(merged) = snapshot.requests.paths.apply(http.url()) else {
-        return response(|all| &all.bad_request);
-    };
-    let Ok(url) = target::normalise(&merged, http.method()) else {
-        return response(|all| &all.bad_request);
-    };
     let judged = purging::judged(http, purging);
-    if *url != *http.url() {
-        if matches!(judged, Judged::Allowed(ask) if ask.needs_exact_path(http)) {
-            return response(|all| &all.purge_ambiguous);
-        }
-        http.set_url(&url)?;
+    if let Some(rejected) = normalise(http, &snapshot.requests.paths, &judged)? {
+        return response(rejected);
     }
     let Some(host) = host(http) else { return response(|all| &all.bad_request) };
     if snapshot.router.is_misdirected(socket, server_name, &host) {
@@ -212,6 +203,26 @@ fn route(
     let cached = Cached::find(found.rule, found.listener, &snapshot.listener_policies);
     let director = Held::new(Arc::clone(&entry), |entry| entry.director(index));
     Ok((Outcome::Routed(entry, index), director, cached))
+}
+
+/// Give the target the form that rules compare. Out: the response to one that has none.
+fn normalise(
+    http: &mut Http<'_>,
+    paths: &PathRules,
+    judged: &Judged,
+) -> Result<Option<Pick>, OutOfWorkspace> {
+    adopt_authority(http)?;
+    let Ok(merged) = paths.apply(http.url()) else { return Ok(Some(|all| &all.bad_request)) };
+    let Ok(url) = target::normalise(&merged, http.method()) else {
+        return Ok(Some(|all| &all.bad_request));
+    };
+    if *url != *http.url() {
+        if matches!(judged, Judged::Allowed(ask) if ask.needs_exact_path(http)) {
+            return Ok(Some(|all| &all.purge_ambiguous));
+        }
+        http.set_url(&url)?;
+    }
+    Ok(None)
 }
 
 /// The host of an absolute target replaces the Host header. varnishd itself does so for
