@@ -44,6 +44,7 @@ COMPLETE: Document = {
     },
     "listenerSets": {"ports": [{"first": 80}, {"first": 8000, "last": 8999}]},
     "forwarding": {"trustedRanges": ["10.0.0.0/8", "fd00::/8"]},
+    "invalidation": {"methods": {"allowedSourceRanges": ["10.0.0.0/8", "fd00::/8"]}},
     "storage": {"type": "File", "size": "20Gi", "volume": "data"},
     "http2": {"plaintext": True},
     "paths": {"mergeSlashes": True, "reject": ["%2F", "%5C", "..;"]},
@@ -133,6 +134,10 @@ BAD: list[tuple[Document, str]] = [
         "proxies are trusted by number or by address; remove trustedHops or trustedRanges",
     ),
     ({"forwarding": {"trustedRanges": ["anyone"]}}, "spec.forwarding.trustedRanges[0] in body should match"),
+    (
+        {"invalidation": {"methods": {"allowedSourceRanges": ["anyone"]}}},
+        "spec.invalidation.methods.allowedSourceRanges[0] in body should match",
+    ),
     ({"paths": {"reject": ["%00"]}}, 'spec.paths.reject[0]: Unsupported value: "%00"'),
 ]
 

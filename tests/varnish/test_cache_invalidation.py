@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from msgspec import structs
 
 from support.http.scripted_origin import ScriptedOrigin, answer, once
 from support.varnish.caching import outcome, policy
@@ -154,6 +155,24 @@ def test_routes_restrict_every_target(ghost, tea):
     assert (get(ghost, "/two/a"), index(ghost)["objects"]) == ("uri-miss", 2)
 
 
+def test_namespaces_restrict_to_what_their_routes_have_stored_also_those_that_are_gone(ghost, tea):
+    one, two = (
+        structs.replace(route(name, to(backend("tea"), matches=[under(f"/{name}")], **TAGGED)), namespace=f"of-{name}")
+        for name in ("one", "two")
+    )
+    assert ghost.reload(Config([one, two], {"tea": [tea]})).status == 200
+    tagged(ghost, "/one/a", "x")
+    tagged(ghost, "/two/a", "x")
+    assert ghost.reload(Config([two], {"tea": [tea]})).status == 200
+    targets = [uri("/one/a"), prefix("/"), matching("a"), {"host": HOST}, {"tags": ["x"]}, {"route": "of-one/one"}]
+    targets.append(EVERYTHING)
+    for namespaces, expected in [([], 0), (["other"], 0), (["of-one", "other"], 1)]:
+        assert invalidate(ghost, *targets, mode="soft", namespaces=namespaces) == [expected] * len(targets)
+    assert invalidate(ghost, {"tags": ["x"]}, mode="soft", namespaces=["other"], routes=["of-two/two"]) == [1]
+    assert invalidate(ghost, EVERYTHING, namespaces=["of-one"]) == [1]
+    assert (get(ghost, "/two/a"), index(ghost)["objects"]) == ("hit", 1)
+
+
 def test_ten_thousand_tags_are_one_invalidation(ghost, serve, tea):
     serve(tea, **TAGGED)
     for number in range(20):
@@ -246,6 +265,7 @@ def test_response_that_is_fetched_for_another_uri_stays_fresh(ghost, serve):
         (b"", "EOF while parsing"),
         (b"{}", "missing field `targets`"),
         (b'{"targets": []}', "targets: is empty"),
+        (json.dumps({"targets": [EVERYTHING] * 10_001}).encode(), "targets: has 10001 targets, and 10000 is the limit"),
         (b'{"mode": "warm", "targets": [{"everything": true}]}', "mode: unknown variant `warm`"),
         (b'{"target": 1, "targets": []}', "target: unknown field `target`"),
         (b'{"targets": [{"everything": true}, {"url": "/"}]}', "targets[1]: unknown variant `url`"),

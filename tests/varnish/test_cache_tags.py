@@ -8,7 +8,7 @@ from support.varnish.invalidation import HOST, index, invalidate, uri
 from support.waiting import until
 
 EVERYTHING = {"everything": True}
-FIELDS = ("Surrogate-Key", "Cache-Tag", "xkey", "Cache-Groups")
+FIELDS = ("Surrogate-Key", "Cache-Tag", "xkey", "Cache-Groups", "Cache-Tags", "X-Cache-Tags", "X-Magento-Tags")
 
 pytestmark = pytest.mark.usefixtures("empty_cache", "empty_index")
 

@@ -209,6 +209,19 @@ async def test_token_with_a_scope_reaches_objects_of_its_routes_alone(shop):
     assert await shop.outcome("/rest/1") == "hit"
 
 
+async def test_token_of_a_namespace_reaches_what_its_removed_routes_have_stored(shop):
+    await fill(shop, "/tea/1", "/rest/1")
+    (shop.conf / "tea.yaml").unlink()
+
+    async def is_gone() -> bool:
+        return await shop.outcome("/tea/1") == "uri-miss"
+
+    await until_async(is_gone, "the other route serves")
+    before = await shop.invalidate({"everything": True}, token="token-for-nothing-here")
+    assert (before, await shop.invalidate({"everything": True}, token=TEA)) == ([0], [1])
+    assert await shop.outcome("/rest/1") == "hit"
+
+
 async def test_bad_requests_change_nothing_and_say_why(shop):
     await fill(shop, "/a")
     status, content = await shop.post({"everything": True}, token="none-that-is-known")
@@ -277,6 +290,41 @@ async def test_gateway_that_never_served_keeps_no_other_from_a_confirmation(shop
     await shop.process.wait_for_record(lambda record: record.get("fields", {}).get("event") == "VclFailed")
     await fill(shop, "/a")
     assert await shop.invalidate({"uri": {"host": HOST, "target": "/a"}}) == [1]
+
+
+async def test_class_names_the_addresses_that_may_send_purge(shop):
+    """A change reaches the running gateway, and the cache stays."""
+
+    async def purge(target: str) -> tuple[int, dict]:
+        request = Request(method="PURGE", target=target, host=HOST)
+        answer = await over_http1(shop.port, request.as_http1())
+        return answer.status, answer.json if answer.values("content-type") == ["application/json"] else {}
+
+    def allow(addresses: str) -> None:
+        methods = f"invalidation: {{methods: {{allowedSourceRanges: [{addresses}]}}}}"
+        shop.write("class", f"{USER_VCL_CLASS.partition('  userVCLConfigMapRef')[0]}  {methods}\n")
+
+    await fill(shop, "/tea/1", "/rest/1")
+    assert "objects" not in (await purge("/tea/1"))[1], "off: the backend answers"
+    await fill(shop, "/tea/1")
+    allow("192.0.2.0/24")
+
+    async def is_denied() -> bool:
+        return (await purge("/none"))[0] == 405
+
+    await until_async(is_denied, "the parameters are in force")
+    assert await shop.outcome("/tea/1") == "hit"
+    allow("192.0.2.0/24, 127.0.0.0/8")
+
+    async def is_allowed() -> bool:
+        status, content = await purge("/none")
+        return (status, content.get("objects")) == (200, 0)
+
+    await until_async(is_allowed, "the parameters are in force")
+    assert await purge("/tea/1") == (200, {"namespace": "tea", "objects": 1})
+    assert [await shop.outcome(target) for target in ("/tea/1", "/rest/1")] == ["uri-miss", "hit"]
+    metrics = (await ask(shop.health, HOST, "/metrics")).body.decode()
+    assert 'vgw_purge_requests_total{gateway="default/shop",result="denied"}' in metrics
 
 
 async def test_worker_that_dies_is_confirmed_again_when_it_is_back(shop):

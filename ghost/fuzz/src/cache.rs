@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 
 use ghost_core::cache::directives::{effective, withheld_fields};
 use ghost_core::cache::key::{self, KeyRequest};
+use ghost_core::cache::methods::{Asked, Method, TAG_FIELDS};
+use ghost_core::cache::purge::Named;
 use ghost_core::cache::record::Record;
 use ghost_core::cache::status::CacheStatus;
 use ghost_core::cache::syntax::list::members;
@@ -34,6 +36,7 @@ pub fn cache(data: &[u8]) {
     match choice {
         b'c' => cache_control(&lines),
         b'd' => dates(rest),
+        b'i' => invalidation(&lines),
         b'k' => queries(lines[0], lines.get(1).copied()),
         b'r' => record(rest),
         b's' => structured(rest),
@@ -154,7 +157,7 @@ fn varies(lines: &[&[u8]]) {
 /// Whatever a response has, its tags stay within the limits.
 fn all_tags(lines: &[&[u8]]) {
     let headers =
-        [TagHeader::SurrogateKey, TagHeader::CacheTag, TagHeader::Xkey, TagHeader::CacheGroups];
+        [TagHeader::SurrogateKey, TagHeader::CacheTags, TagHeader::Xkey, TagHeader::CacheGroups];
     let response = Message { only: None, lines };
     let mut limits = Limits::default();
     let (mut count, mut bytes) = (0, 0);
@@ -169,6 +172,28 @@ fn all_tags(lines: &[&[u8]]) {
         }
     }
     assert!(count <= tags::MAX_TAGS && bytes <= tags::MAX_BYTES);
+}
+
+/// Whatever a request names, it reaches its own namespace only, and what it names isn't empty.
+fn invalidation(lines: &[&[u8]]) {
+    for method in [Method::Purge, Method::Ban, Method::PurgeKeys] {
+        for only in TAG_FIELDS.into_iter().chain(["x-host", "x-url", "x-purge-method"]) {
+            let target = lines.last().copied().unwrap_or(b"/");
+            let asked = Asked { method, host: b"a.example", target, namespace: "shop" };
+            let headers = [(only, lines[0])];
+            let Ok(purge) = asked.read(&headers) else { continue };
+            let owners = purge.owners.unwrap_or_default();
+            assert!(owners.namespaces == ["shop"] && owners.routes.is_empty());
+            assert!(!purge.targets.is_empty());
+            for named in purge.targets {
+                match named {
+                    Named::Tags(tags) => assert!(tags.iter().all(|tag| !tag.is_empty())),
+                    Named::Host(host) => assert!(!host.is_empty()),
+                    _ => {}
+                }
+            }
+        }
+    }
 }
 
 /// A record is read as it was written; Cache-Status is a structured field whatever is in it.

@@ -17,6 +17,7 @@
 //! | [`Permit`] | there are never more than allowed, and each is given back once |
 //! | [`Published`] | a reader that sees a generation finds it, or a later one |
 //! | [`Served`] | what is served never goes back, and once it has stopped, nothing is served |
+//! | [`Turns`] | there are never more turns and places than allowed, and all come back |
 #![forbid(unsafe_code)]
 
 mod alarms;
@@ -30,6 +31,7 @@ mod primitives;
 mod published;
 mod rates;
 mod served;
+mod turns;
 
 pub use alarms::{Alarm, Alarms};
 pub use findings::Findings;
@@ -42,3 +44,4 @@ pub use primitives::Swapped;
 pub use published::{Generation, Published};
 pub use rates::{OncePerSecond, PerMinute};
 pub use served::Served;
+pub use turns::{Place, Turns};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ghost_sync::{
     Alarms, Expected, Gate, Generation, Holders, Notes, Numbering, OncePerSecond, PerMinute,
-    Permit, Published, Served, Waiting,
+    Permit, Published, Served, Turns, Waiting,
 };
 
 const ROUNDS: usize = if cfg!(miri) { 20 } else { 2_000 };
@@ -265,4 +265,45 @@ fn what_is_served_never_goes_back_and_ends_with_a_stop() {
     });
     served.stop();
     assert!(served.current().is_none());
+}
+
+#[test]
+fn turns_and_places_never_exceed_their_number_and_all_come_back() {
+    let (turns, inside) = (Turns::new(8, 2, 1), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for group in ["a", "b", "c"].iter().cycle().take(9) {
+            let (turns, inside) = (&turns, &inside);
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    let Some(mut place) = turns.wait(group) else { continue };
+                    if place.take_turn() {
+                        assert!(inside.fetch_add(1, Ordering::SeqCst) < 2);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    let mut places: Vec<_> = std::iter::from_fn(|| turns.wait("d")).collect();
+    assert_eq!(places.len(), 4, "all places are free again, and a group has half of them");
+    assert!(places[0].take_turn() && places[0].take_turn());
+    assert!(!places[1].take_turn(), "a group has one turn");
+    let mut other = turns.wait("e").unwrap();
+    assert!(other.take_turn());
+    assert!(!turns.wait("f").unwrap().take_turn(), "there are two in all");
+    places.remove(0);
+    assert!(places[0].take_turn(), "it is given back");
+}
+
+#[test]
+fn groups_leave_places_to_each_other() {
+    let turns = Turns::new(64, 4, 2);
+    let mut held = Vec::new();
+    let counts = ["a", "b", "c", "d", "e"].map(|group| {
+        let places: Vec<_> = std::iter::from_fn(|| turns.wait(group)).collect();
+        let count = places.len();
+        held.push(places);
+        count
+    });
+    assert_eq!(counts, [32, 16, 8, 4, 2]);
 }

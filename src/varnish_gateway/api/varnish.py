@@ -55,6 +55,18 @@ class Paths(Read, frozen=True, omit_defaults=True):
     reject: tuple[Literal["%2F", "%5C", "..;"], ...] = ()
 
 
+class InvalidationMethods(Read, frozen=True, omit_defaults=True):
+    """The addresses whose PURGE, BAN and PURGEKEYS requests the gateway carries out. Without any it forwards these."""
+
+    allowed_source_ranges: tuple[str, ...] = ()
+
+
+class InvalidationParameters(Read, frozen=True, omit_defaults=True):
+    """Who may invalidate, beside those with a token."""
+
+    methods: InvalidationMethods = InvalidationMethods()
+
+
 class Http2Parameters(Read, frozen=True, omit_defaults=True):
     """HTTP/2 of clients; HTTPS listeners always have it."""
 
@@ -130,6 +142,7 @@ class Parameters(Read, frozen=True, omit_defaults=True):
     priority_class_name: str = ""
     forwarding: Forwarding = Forwarding()
     paths: Paths = Paths()
+    invalidation: InvalidationParameters = InvalidationParameters()
     shares: SharesParameters = SharesParameters()
     listener_sets: ListenerSetParameters = ListenerSetParameters()
     storage: StorageParameters = StorageParameters()

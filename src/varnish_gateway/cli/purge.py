@@ -66,7 +66,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 def _add_targets(command: argparse.ArgumentParser) -> None:
     """Add the options that name what to remove; each may be repeated."""
     several: dict[str, Any] = {"action": "append", "default": []}
-    command.add_argument("--prefix", type=_url, metavar="URL", help="every URL that begins so", **several)
+    command.add_argument("--prefix", type=_prefix, metavar="URL", help="every URL that begins so", **several)
     command.add_argument(
         "--matching",
         nargs=2,
@@ -129,6 +129,13 @@ def _gateway(text: str) -> str:
     if not slash or not re.fullmatch("[-a-z0-9]+", namespace) or not re.fullmatch("[-.a-z0-9]+", name):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form namespace/name")
     return text
+
+
+def _prefix(text: str) -> tuple[str, str, str]:
+    """Return the beginning of a URL likewise. An empty query counts: /list? leaves out /listing."""
+    _, host, target = _url(text)
+    has_query = "?" in text.partition("#")[0]
+    return text, host, target if not has_query or "?" in target else f"{target}?"
 
 
 def _percent_encoded(tag: str) -> str:

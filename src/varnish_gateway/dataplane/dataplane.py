@@ -17,7 +17,6 @@ from varnish_gateway.dataplane import events
 from varnish_gateway.dataplane.change import Change, InForce, Outcome, ServingState
 from varnish_gateway.dataplane.collaborators import Collaborators
 from varnish_gateway.dataplane.ghost import invalidation as on_reload_socket
-from varnish_gateway.dataplane.ghost.route_names import RouteNames
 from varnish_gateway.dataplane.passes import Passes
 from varnish_gateway.dataplane.process.port_owners import TerminatorPort
 from varnish_gateway.dataplane.settings import Settings
@@ -53,7 +52,6 @@ class DataPlane:
         self._generation: str | None = None
         self._published = (False, False)  # readiness, and whether the newest configuration serves
         self._was_ready = False
-        self._route_names = RouteNames()
         self._ports: tuple[set[str], set[str]] = (set(), set())  # closed and deferred ones, as published
         self.terminator.subscribe(self._conclude)
 
@@ -231,11 +229,6 @@ class DataPlane:
     def may_hold_objects(self) -> bool:
         """Whether a worker of varnishd has run with a VCL; without one nothing is stored."""
         return self._vcl.active is not None
-
-    @property
-    def routes(self) -> frozenset[str]:
-        """The routes that serve, "namespace/name"."""
-        return frozenset() if self._ghost.last_good is None else self._route_names.of(self._ghost.last_good)
 
     async def invalidate(self, invalidation: Invalidation, client: str) -> tuple[int, ...]:
         """Invalidate for a client; return how many objects each target hit. Raise BadDocument or OSError."""

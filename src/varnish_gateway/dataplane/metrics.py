@@ -66,6 +66,7 @@ def page(counters: EventCounters, served: ServingState, ghost: Mapping[str, Any]
             "Requests that routes or a cache policy take too many steps for.",
             [({}, ghost.get("overBudget", 0))],
         )
+        lines += purge_lines(ghost.get("purges", {}))
         lines += worker_lines(ghost)
         lines += index_lines(ghost.get("index", {}))
     return "\n".join(lines) + "\n"
@@ -84,6 +85,12 @@ def worker_lines(ghost: Mapping[str, Any]) -> Iterator[str]:
     yield from family(
         "vgw_share_rejections_total", "counter", "Requests that were rejected by an exhausted share.", rejections
     )
+
+
+def purge_lines(purges: Mapping[str, int]) -> Iterator[str]:
+    """Return how many clients asked for invalidations on the sockets of listeners, by what became of that."""
+    samples = [({"result": result}, count) for result, count in purges.items()]
+    yield from family("vgw_purge_requests_total", "counter", "PURGE, BAN and PURGEKEYS requests.", samples)
 
 
 def index_lines(index: Mapping[str, Any]) -> Iterator[str]:

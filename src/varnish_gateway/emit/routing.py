@@ -69,6 +69,7 @@ def request_rules(parameters: Parameters | None) -> wire.RequestRules | None:
         merge_slashes=paths.merge_slashes,
         reject=paths.reject,
         shares=_shares(parameters.shares),
+        purge_ranges=parameters.invalidation.methods.allowed_source_ranges,
     )
 
 

@@ -81,6 +81,11 @@ CACHE_POLICIES = Capability(
     ),
     loss="cache policies are not in force, so the gateway caches nothing",
 )
+INVALIDATION_METHODS = Capability(
+    "invalidation-methods",
+    fields=("RequestRules.purgeRanges",),
+    loss="invalidation.methods of the GatewayClassParameters is not in force; PURGE and BAN go to backends",
+)
 LATER_PORTS = Capability(
     "later-ports",
     fields=(),  # the pod opens the ports of new listeners itself
@@ -90,7 +95,16 @@ PREVIOUS_ATTEMPTS = 20
 """The most retries that pods without MANY_RETRIES limit in time and threads."""
 
 CAPABILITIES = {
-    one.name: one for one in (APPROXIMATE_RULES, REQUEST_RULES, MANY_RETRIES, SHARES, CACHE_POLICIES, LATER_PORTS)
+    one.name: one
+    for one in (
+        APPROXIMATE_RULES,
+        REQUEST_RULES,
+        MANY_RETRIES,
+        SHARES,
+        CACHE_POLICIES,
+        INVALIDATION_METHODS,
+        LATER_PORTS,
+    )
 }
 """By name."""
 ALL = frozenset(CAPABILITIES)

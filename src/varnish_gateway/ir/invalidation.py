@@ -19,6 +19,7 @@ LARGEST = 4 << 20
 """Bytes of an invalidation. 10,000 tags of 256 bytes fit."""
 
 _ROUTE = re.compile(r"[^/\s]+/[^/\s]+")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 class UriTarget(Wire, frozen=True):
@@ -55,11 +56,19 @@ class InvalidationTarget(Wire, frozen=True):
 
 
 class Invalidation(Wire, frozen=True, omit_defaults=False):
-    """A hard one removes objects, a soft one makes them stale. ``routes`` restricts it to their objects."""
+    """A hard one removes objects, a soft one makes them stale.
+
+    It is restricted to objects of ``routes`` and of all routes of ``namespaces``; without both to none.
+    """
 
     targets: tuple[InvalidationTarget, ...]
     mode: Literal["hard", "soft"] = "hard"
     routes: tuple[str, ...] | UnsetType = UNSET
+    namespaces: tuple[str, ...] | UnsetType = UNSET
+
+    @property
+    def is_restricted(self) -> bool:
+        return not (self.routes is UNSET and self.namespaces is UNSET)
 
 
 class InvalidationResult(Wire, frozen=True):
@@ -96,12 +105,21 @@ def is_route(name: str) -> bool:
     return _ROUTE.fullmatch(name) is not None
 
 
+def is_namespace(name: str) -> bool:
+    """Whether a namespace may have this name."""
+    return _NAMESPACE.fullmatch(name) is not None
+
+
 def _faults(invalidation: Invalidation) -> Iterator[str]:
     if not invalidation.targets:
         yield "targets: write one at least"
     if invalidation.routes is not UNSET:
         for number, route in enumerate(invalidation.routes):
             yield from _route_faults(f"routes[{number}]", route)
+    if invalidation.namespaces is not UNSET:
+        for number, namespace in enumerate(invalidation.namespaces):
+            if not is_namespace(namespace):
+                yield f"namespaces[{number}]: write the name of a namespace"
     for number, target in enumerate(invalidation.targets):
         for fault in _target_faults(target):
             yield f"targets[{number}]{fault}"

@@ -1,6 +1,6 @@
 """Who may invalidate what.
 
-In:   the document of tokens, which a file holds; an invalidation, and the routes that serve.
+In:   the document of tokens, which a file holds; an invalidation.
 Out:  Tokens, or BadDocument that names the field; what a token may not name; the invalidation within its scope.
 Pure. No value of a token appears in an error or a ``repr``.
 
@@ -10,19 +10,18 @@ that its routes have stored: two namespaces may serve the same host or use the s
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import UNSET, UnsetType, structs
 
 from varnish_gateway import errors
-from varnish_gateway.ir.invalidation import Invalidation, field_first, is_route
+from varnish_gateway.ir.invalidation import Invalidation, field_first, is_namespace, is_route
 from varnish_gateway.ir.wire import Wire
 
 SHORTEST = 16
 """Characters of a token: shorter ones can be guessed."""
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 class Token(Wire, frozen=True):
@@ -42,8 +41,12 @@ class Token(Wire, frozen=True):
 
     def covers(self, route: str) -> bool:
         """Whether a route is in its scope."""
-        in_namespace = self.namespaces is not UNSET and route.partition("/")[0] in self.namespaces
-        return not self.is_scoped or in_namespace or (self.routes is not UNSET and route in self.routes)
+        in_namespace = self.covers_namespace(route.partition("/")[0])
+        return in_namespace or (self.routes is not UNSET and route in self.routes)
+
+    def covers_namespace(self, namespace: str) -> bool:
+        """Whether all routes of a namespace are in its scope."""
+        return not self.is_scoped or (self.namespaces is not UNSET and namespace in self.namespaces)
 
 
 class TokenDocument(Wire, frozen=True):
@@ -86,7 +89,7 @@ def _token_faults(token: Token) -> Iterator[str]:
         if scope == ():
             yield f"{field}: it is empty; name what the token is for, or delete the token"
     for number, namespace in enumerate(() if token.namespaces is UNSET else token.namespaces):
-        if _NAMESPACE.fullmatch(namespace) is None:
+        if not is_namespace(namespace):
             yield f"namespaces[{number}]: write the name of a namespace"
     for number, route in enumerate(() if token.routes is UNSET else token.routes):
         if not is_route(route):
@@ -95,25 +98,29 @@ def _token_faults(token: Token) -> Iterator[str]:
 
 def out_of_scope(invalidation: Invalidation, token: Token) -> str | None:
     """Return why a token may not ask for this, None if it may."""
-    named = [(f"targets[{number}].route", target.route) for number, target in enumerate(invalidation.targets)]
-    named += [(f"routes[{number}]", route) for number, route in enumerate(_routes(invalidation))]
-    for field, route in named:
-        if isinstance(route, str) and not token.covers(route):
-            return f"{field}: the token isn't for {route}; leave it out, or use a token that has it in its scope"
+    for field, name in _foreign(invalidation, token):
+        return f"{field}: the token isn't for {name}; leave it out, or use a token that has it in its scope"
     return None
 
 
-def within_scope(invalidation: Invalidation, token: Token, served: Iterable[str]) -> Invalidation:
-    """Return an invalidation restricted to what the token is for, of the routes that serve and those it names.
+def within_scope(invalidation: Invalidation, token: Token) -> Invalidation:
+    """Return an invalidation restricted to what the token is for, whatever serves at the moment.
 
-    A token without a scope, or an invalidation that names its routes, needs no further restriction.
+    A token without a scope, or an invalidation that has a restriction within it, needs no further one.
     """
-    if not token.is_scoped or invalidation.routes is not UNSET:
+    if not token.is_scoped or invalidation.is_restricted:
         return invalidation
-    routes = {route for route in served if token.covers(route)}
-    routes |= set(() if token.routes is UNSET else token.routes)
-    return structs.replace(invalidation, routes=tuple(sorted(routes)))
+    return structs.replace(invalidation, routes=token.routes, namespaces=token.namespaces)
 
 
-def _routes(invalidation: Invalidation) -> tuple[str, ...]:
-    return () if invalidation.routes is UNSET else invalidation.routes
+def _foreign(invalidation: Invalidation, token: Token) -> Iterator[tuple[str, str]]:
+    """Yield the fields with routes and namespaces that the token isn't for."""
+    for number, target in enumerate(invalidation.targets):
+        if target.route is not UNSET and not token.covers(target.route):
+            yield f"targets[{number}].route", target.route
+    for number, route in enumerate(() if invalidation.routes is UNSET else invalidation.routes):
+        if not token.covers(route):
+            yield f"routes[{number}]", route
+    for number, namespace in enumerate(() if invalidation.namespaces is UNSET else invalidation.namespaces):
+        if not token.covers_namespace(namespace):
+            yield f"namespaces[{number}]", namespace

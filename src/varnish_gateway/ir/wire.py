@@ -184,7 +184,9 @@ class Revalidation(Wire, frozen=True):
     per_route: int = 6000
 
 
-TagHeader = Literal["Surrogate-Key", "Cache-Tag", "xkey", "Cache-Groups"]
+TagHeader = Literal[
+    "Surrogate-Key", "Cache-Tag", "xkey", "Cache-Groups", "Cache-Tags", "X-Cache-Tags", "X-Magento-Tags"
+]
 
 
 class CachePolicy(Wire, frozen=True):
@@ -327,6 +329,7 @@ class RequestRules(Wire, frozen=True):
     merge_slashes: bool = False
     reject: tuple[Literal["%2F", "%5C", "..;"], ...] = ()
     shares: WorkerShares | None = None
+    purge_ranges: tuple[str, ...] = ()  # "10.0.0.0/8": whose PURGE, BAN and PURGEKEYS requests are carried out
 
 
 class Routing(Wire, frozen=True):

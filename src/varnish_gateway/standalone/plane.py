@@ -131,11 +131,6 @@ class Plane:
         """Whether its varnishd may have stored anything."""
         return self._data_plane is not None and self._data_plane.may_hold_objects
 
-    @property
-    def routes(self) -> frozenset[str]:
-        """The routes that serve, "namespace/name"."""
-        return frozenset() if self._data_plane is None else self._data_plane.routes
-
     async def invalidate(self, invalidation: Invalidation, client: str) -> tuple[int, ...]:
         """Invalidate for a client; return how many objects each target hit. Raise BadDocument or OSError."""
         self._name_log()

@@ -11,7 +11,6 @@ from varnish_gateway.dataplane.change import Change
 from varnish_gateway.dataplane.collaborators import Collaborators
 from varnish_gateway.dataplane.dataplane import DataPlane
 from varnish_gateway.dataplane.desired import DesiredConfiguration
-from varnish_gateway.dataplane.ghost.files import GhostFiles
 from varnish_gateway.dataplane.process.sockets import parse_listen
 from varnish_gateway.dataplane.settings import Settings
 from varnish_gateway.dataplane.varnish.cli.answers import ListenAddress
@@ -149,12 +148,8 @@ async def test_invalidation_is_published_with_its_client(tmp_path, steps):
     assert steps == [("publish", events.Invalidated(client="ci", mode="soft", targets=2, objects=7))]
 
 
-async def test_data_plane_without_a_vcl_holds_no_objects_and_serves_no_route(tmp_path, steps):
+async def test_data_plane_without_a_vcl_holds_no_objects(tmp_path, steps):
     data_plane, parts = assembled(tmp_path, steps)
-    assert (data_plane.may_hold_objects, data_plane.routes) == (True, frozenset())
+    assert data_plane.may_hold_objects
     parts.vcl.active = None
     assert not data_plane.may_hold_objects
-    files = GhostFiles()
-    files.update({0: b'{"version":2,"routes":[{"namespace":"shop","name":"tea"}]}'}, {})
-    parts.ghost.last_good = files.bundle()
-    assert data_plane.routes == {"shop/tea"}

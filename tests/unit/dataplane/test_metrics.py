@@ -54,5 +54,11 @@ def test_index_of_the_cache_is_published():
     assert 'vgw_cache_index_refused_total{reason="too-many-tags"} 0' in lines
 
 
+def test_requests_that_invalidate_are_published_by_result():
+    lines = page(EventCounters(), SERVED, {"purges": {"done": 3, "denied": 1}}).splitlines()
+    assert 'vgw_purge_requests_total{result="done"} 3' in lines
+    assert 'vgw_purge_requests_total{result="denied"} 1' in lines
+
+
 def test_metrics_without_ghost_have_the_other_families():
     assert "vgw_route" not in page(EventCounters(), SERVED, None)

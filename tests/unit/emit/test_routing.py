@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from support.builders.meeting_names import MEETING
 from varnish_gateway.api import Key
-from varnish_gateway.api.varnish import Forwarding, Parameters, Paths, SharesParameters
+from varnish_gateway.api.varnish import (
+    Forwarding,
+    InvalidationMethods,
+    InvalidationParameters,
+    Parameters,
+    Paths,
+    SharesParameters,
+)
 from varnish_gateway.emit.routing import (
     BYTES_PER_SHARD,
     ENOUGH_SHARDS,
@@ -242,6 +249,15 @@ def test_request_rules_travel_with_the_first_shard_and_only_where_they_say_somet
     assert shards.update(requests=request_rules(None), routes={}) == {}
     (text,) = shards.update(requests=request_rules(Parameters()), routes={}).values()
     assert b"requests" not in (text or b"")
+
+
+def test_addresses_that_may_purge_travel_only_where_there_are_any():
+    """Pods that don't know the field read a shard without it."""
+    assert Shards().update(requests=request_rules(Parameters()), routes={}) == {}
+    methods = InvalidationMethods(allowed_source_ranges=("10.0.0.0/8",))
+    parameters = Parameters(invalidation=InvalidationParameters(methods=methods))
+    (text,) = Shards().update(requests=request_rules(parameters), routes={}).values()
+    assert b'"requests":{"purgeRanges":["10.0.0.0/8"]}' in (text or b"")
 
 
 def test_shares_travel_only_where_they_differ_from_the_defaults():

@@ -12,7 +12,6 @@ from varnish_gateway.ir.tokens import Token, out_of_scope, read_tokens, within_s
 SECRET = "0123456789abcdef"
 EVERYWHERE = Token(name="ci", token=SECRET)
 SHOP = Token(name="shop", token=SECRET, namespaces=("shop",), routes=("blog/pages",))
-SERVED = {"shop/tea", "shop/coffee", "shopping/tea", "blog/pages", "blog/other"}
 
 
 def read(*tokens: dict[str, object]) -> tuple[Token, ...]:
@@ -81,20 +80,27 @@ def test_route_outside_of_the_scope_is_named():
     assert out_of_scope(invalidation({"host": "a"}, {"everything": True}, routes=("shop/tea",)), SHOP) is None
 
 
-def test_hosts_and_tags_of_a_scoped_token_mean_objects_of_its_routes():
+def test_namespace_outside_of_the_scope_is_named():
+    """A token for some routes of a namespace isn't for all of them."""
+    asked = invalidation({"host": "a"}, namespaces=("shop", "blog"))
+    assert out_of_scope(asked, EVERYWHERE) is None
+    assert out_of_scope(asked, SHOP).startswith("namespaces[1]: the token isn't for blog; ")
+    assert out_of_scope(invalidation({"host": "a"}, namespaces=("shop",)), SHOP) is None
+
+
+def restriction(asked: Invalidation, token: Token) -> tuple[object, object]:
+    within = within_scope(asked, token)
+    return within.namespaces, within.routes
+
+
+def test_hosts_and_tags_of_a_scoped_token_mean_objects_of_its_namespaces_and_routes():
     asked = invalidation({"tags": ("a",)}, {"everything": True})
-    assert within_scope(asked, SHOP, SERVED).routes == ("blog/pages", "shop/coffee", "shop/tea")
-    assert within_scope(asked, EVERYWHERE, SERVED).routes is UNSET
-    only_routes = Token(name="r", token=SECRET, routes=("gone/route",))
-    assert within_scope(asked, only_routes, SERVED).routes == ("gone/route",)
-
-
-def test_scope_without_a_route_restricts_to_nothing():
-    """An absent restriction would be none at all."""
-    nothing = Token(name="n", token=SECRET, namespaces=("empty",))
-    assert within_scope(invalidation({"everything": True}), nothing, SERVED).routes == ()
+    assert restriction(asked, SHOP) == (("shop",), ("blog/pages",))
+    assert restriction(asked, EVERYWHERE) == (UNSET, UNSET)
+    assert restriction(asked, Token(name="r", token=SECRET, routes=("gone/route",))) == (UNSET, ("gone/route",))
 
 
 def test_narrower_restriction_of_the_client_stays():
-    asked = invalidation({"host": "a"}, routes=("shop/tea",))
-    assert within_scope(asked, SHOP, SERVED).routes == ("shop/tea",)
+    assert restriction(invalidation({"host": "a"}, routes=("shop/tea",)), SHOP) == (UNSET, ("shop/tea",))
+    assert restriction(invalidation({"host": "a"}, namespaces=("shop",)), SHOP) == (("shop",), UNSET)
+    assert restriction(invalidation({"host": "a"}, namespaces=()), SHOP) == ((), UNSET), "nothing is a restriction"

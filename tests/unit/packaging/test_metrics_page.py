@@ -61,6 +61,7 @@ def kube() -> Metrics:
 
 def of_a_pod() -> str:
     ghost = {"routes": {"default/tea": COUNTS}, "unrouted": {}, "overBudget": 1, "rejections": {"route": 1}}
+    ghost["purges"] = {"done": 1}
     ghost["index"] = {"objects": 1, "refused": {"index-full": 1}}
     evicted = {"evicted": COUNTS["latency"]}
     feed = SimpleNamespace(_away_since=None, _watches=(), _client=SimpleNamespace(metrics=kube()))

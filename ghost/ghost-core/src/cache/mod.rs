@@ -19,7 +19,7 @@
 //! | [`record`], [`requested`] | what a stored response remembers of that decision, and of its request |
 //! | [`lookup`] | whether a stored response answers a request |
 //! | [`vary`], [`conditional`] | which stored response fits, and with what status |
-//! | [`invalidation`], [`purge`], [`tags`] | what makes stored responses stale |
+//! | [`invalidation`], [`purge`], [`methods`], [`tags`] | what makes stored responses stale |
 //! | [`index`] | which objects an invalidation concerns |
 //! | [`poisoning`] | what an origin must not read |
 //! | [`content`] | what may be done to a body |
@@ -81,6 +81,7 @@ pub mod index;
 pub mod invalidation;
 pub mod key;
 pub mod lookup;
+pub mod methods;
 pub mod poisoning;
 pub mod policy;
 pub mod purge;

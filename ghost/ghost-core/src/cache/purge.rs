@@ -1,8 +1,9 @@
 //! An invalidation that the data plane asks for.
 //!
-//! In:  JSON, and what the Gateway does with paths.
+//! In:  JSON, and what the Gateway does with paths; then a clock, and what invalidates a target.
 //! Out: a [`Purge`], with hosts and targets as requests have them; or what is wrong with it, and
-//!      where. Nothing is carried out then.
+//!      where. Nothing is carried out then. Of one that is carried out, what each target hit, and
+//!      how many targets were left when the time was over.
 //!
 //! ```
 //! use ghost_core::cache::purge::{Named, Purge};
@@ -27,12 +28,17 @@
 //! # Ok::<(), ghost_core::wire::DecodeError>(())
 //! ```
 
-use super::index::Mode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use super::index::{Mode, Scope};
 use crate::budget::ROUTE_BUDGET;
 use crate::steps::Steps;
 use crate::target::{self, PathRules};
 use crate::wire::{self, DecodeError, InvalidationMode, InvalidationTarget};
 use crate::{Host, Pattern};
+
+/// The most targets of an invalidation. Each of them may be any number of tags.
+pub const MOST_TARGETS: usize = 10_000;
 
 /// What an invalidation names.
 #[derive(Clone, Debug)]
@@ -73,10 +79,49 @@ pub enum Named {
 pub struct Purge {
     /// What happens to the objects.
     pub mode: Mode,
-    /// The routes that it is restricted to.
-    pub routes: Option<Vec<String>>,
+    /// What it is restricted to; None: to nothing.
+    pub owners: Option<Owners>,
     /// What it names.
     pub targets: Vec<Named>,
+}
+
+/// Whose objects an invalidation is restricted to.
+#[derive(Clone, Debug, Default)]
+pub struct Owners {
+    /// Those of all routes of these namespaces.
+    pub namespaces: Vec<String>,
+    /// Those of these routes, `namespace/name`.
+    pub routes: Vec<String>,
+}
+
+/// How far an invalidation has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// How many objects each target hit that was carried out, in their order.
+    pub objects: Vec<u64>,
+    /// How many targets were not carried out, or not to their end, because the time was over.
+    pub left: usize,
+}
+
+/// The time that an invalidation has.
+pub struct Deadline<'a> {
+    is_over: &'a (dyn Fn() -> bool + Sync),
+    was_over: AtomicBool,
+}
+
+impl Deadline<'_> {
+    /// Whether a pattern matches path and query, as a condition of a target. These have as many
+    /// steps as a request; what takes more counts as matched, for an invalidation must not miss
+    /// anything. Nothing matches any more once the time is over: the target counts as left then.
+    #[must_use]
+    pub fn matches(&self, pattern: &Pattern, target: &[u8]) -> bool {
+        if (self.is_over)() {
+            self.was_over.store(true, Relaxed);
+            return false;
+        }
+        let steps = Steps::of_request();
+        pattern.matches_within(target, &steps) || steps.are_exceeded()
+    }
 }
 
 impl Purge {
@@ -89,7 +134,15 @@ impl Purge {
         if source.targets.is_empty() {
             return Err(error("targets", "is empty; name one at least"));
         }
-        let mut compiling = Compiling { paths, charge: 0 };
+        if source.targets.len() > MOST_TARGETS {
+            let count = source.targets.len();
+            let message = format!(
+                "has {count} targets, and {MOST_TARGETS} is the limit; send several \
+                 invalidations, or name many tags in one target"
+            );
+            return Err(error("targets", &message));
+        }
+        let mut compiling = Compiling::new(paths);
         let targets = source.targets.into_iter().enumerate();
         let targets = targets.map(|(number, target)| {
             compiling.named(target).map_err(|fault| DecodeError {
@@ -101,25 +154,94 @@ impl Purge {
             InvalidationMode::Soft => Mode::Soft,
             InvalidationMode::Hard => Mode::Hard,
         };
-        Ok(Self { mode, routes: source.routes, targets: targets.collect::<Result<_, _>>()? })
+        let is_restricted = source.routes.is_some() || source.namespaces.is_some();
+        let owners = is_restricted.then(|| Owners {
+            namespaces: source.namespaces.unwrap_or_default(),
+            routes: source.routes.unwrap_or_default(),
+        });
+        Ok(Self { mode, owners, targets: targets.collect::<Result<_, _>>()? })
+    }
+
+    /// Carry out the targets, one after the other, until the time is over.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    ///
+    /// use ghost_core::cache::purge::{Done, Purge};
+    /// use ghost_core::target::PathRules;
+    ///
+    /// let json = br#"{"targets": [{"host": "a.example"}, {"everything": true}, {"tags": ["x"]}]}"#;
+    /// let purge = Purge::read(json, &PathRules::default())?;
+    /// let clock = AtomicU64::new(0);
+    /// let done = purge.carry_out(&|| clock.load(Relaxed) >= 20, |_, _, _| {
+    ///     clock.fetch_add(11, Relaxed);
+    ///     7
+    /// });
+    /// assert_eq!(done, Done { objects: vec![7, 7], left: 1 });
+    /// assert_eq!(
+    ///     done.unfinished().as_deref(),
+    ///     Some("2 targets took too long; send the other 1 again")
+    /// );
+    /// # Ok::<(), ghost_core::wire::DecodeError>(())
+    /// ```
+    pub fn carry_out(
+        &self,
+        is_over: &(dyn Fn() -> bool + Sync),
+        mut invalidate: impl FnMut(&Named, Scope<'_>, &Deadline<'_>) -> u64,
+    ) -> Done {
+        self.with_scope(|scope| self.carry_out_within(scope, is_over, &mut invalidate))
+    }
+
+    /// Do something with what it is restricted to.
+    pub fn with_scope<T>(&self, act: impl FnOnce(Scope<'_>) -> T) -> T {
+        let Some(owners) = &self.owners else { return act(Scope::All) };
+        let (namespaces, routes) = (texts(&owners.namespaces), texts(&owners.routes));
+        act(Scope::Owners { namespaces: &namespaces, routes: &routes })
+    }
+
+    fn carry_out_within(
+        &self,
+        scope: Scope<'_>,
+        is_over: &(dyn Fn() -> bool + Sync),
+        invalidate: &mut dyn FnMut(&Named, Scope<'_>, &Deadline<'_>) -> u64,
+    ) -> Done {
+        let mut objects = Vec::new();
+        for named in &self.targets {
+            if is_over() {
+                break;
+            }
+            let deadline = Deadline { is_over, was_over: AtomicBool::new(false) };
+            let count = invalidate(named, scope, &deadline);
+            if deadline.was_over.into_inner() {
+                break;
+            }
+            objects.push(count);
+        }
+        Done { left: self.targets.len() - objects.len(), objects }
     }
 }
 
-/// Whether a pattern matches path and query. These have as many steps as a request; what takes more
-/// counts as matched, for an invalidation must not miss anything.
-#[must_use]
-pub fn matches(pattern: &Pattern, target: &[u8]) -> bool {
-    let steps = Steps::of_request();
-    pattern.matches_within(target, &steps) || steps.are_exceeded()
+impl Done {
+    /// What to tell the client if the time did not suffice.
+    #[must_use]
+    pub fn unfinished(&self) -> Option<String> {
+        let (done, left) = (self.objects.len(), self.left);
+        (left > 0).then(|| format!("{done} targets took too long; send the other {left} again"))
+    }
 }
 
-struct Compiling<'a> {
+/// What compiles the targets of one invalidation.
+pub(super) struct Compiling<'a> {
     paths: &'a PathRules,
     /// For all patterns, as for those of a route.
     charge: usize,
 }
 
-impl Compiling<'_> {
+impl<'a> Compiling<'a> {
+    pub(super) fn new(paths: &'a PathRules) -> Self {
+        Self { paths, charge: 0 }
+    }
+
     fn named(&mut self, target: InvalidationTarget) -> Result<Named, DecodeError> {
         Ok(match target {
             InvalidationTarget::Uri(uri) => Named::Uri {
@@ -166,7 +288,7 @@ impl Compiling<'_> {
         is_plain.then(|| merged[..].into()).ok_or_else(malformed)
     }
 
-    fn pattern(&mut self, text: &str, field: &str) -> Result<Pattern, DecodeError> {
+    pub(super) fn pattern(&mut self, text: &str, field: &str) -> Result<Pattern, DecodeError> {
         let over_budget = |charge| {
             format!("the regular expressions take {charge} bytes, more than the budget of {ROUTE_BUDGET}")
         };
@@ -179,6 +301,10 @@ impl Compiling<'_> {
         let affordable = self.charge <= ROUTE_BUDGET;
         affordable.then_some(pattern).ok_or_else(|| error(field, &over_budget(self.charge)))
     }
+}
+
+fn texts(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).collect()
 }
 
 fn host(text: &str, field: &str) -> Result<Box<[u8]>, DecodeError> {

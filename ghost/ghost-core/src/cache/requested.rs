@@ -37,11 +37,14 @@ use super::index::Moment;
 use super::syntax::digits;
 use crate::wire::TagHeader;
 
-const LETTERS: [(TagHeader, u8); 4] = [
+const LETTERS: [(TagHeader, u8); 7] = [
     (TagHeader::SurrogateKey, b's'),
     (TagHeader::CacheTag, b't'),
     (TagHeader::Xkey, b'x'),
     (TagHeader::CacheGroups, b'g'),
+    (TagHeader::CacheTags, b'd'),
+    (TagHeader::XCacheTags, b'f'),
+    (TagHeader::XMagentoTags, b'm'),
 ];
 
 /// The facts. See the [module](self) for an example.

@@ -57,6 +57,19 @@ pub fn field(header: TagHeader) -> &'static str {
         TagHeader::CacheTag => "cache-tag",
         TagHeader::Xkey => "xkey",
         TagHeader::CacheGroups => "cache-groups",
+        TagHeader::CacheTags => "cache-tags",
+        TagHeader::XCacheTags => "x-cache-tags",
+        TagHeader::XMagentoTags => "x-magento-tags",
+    }
+}
+
+/// What stands between the tags of a field; nothing for one with another syntax.
+pub(super) fn separators(header: TagHeader) -> &'static [u8] {
+    match header {
+        TagHeader::CacheGroups => b"",
+        TagHeader::SurrogateKey => b" \t",
+        TagHeader::CacheTag | TagHeader::XCacheTags | TagHeader::XMagentoTags => b",",
+        TagHeader::Xkey | TagHeader::CacheTags => b" \t,",
     }
 }
 
@@ -91,9 +104,7 @@ impl Limits {
         for line in response.values(field(header)) {
             match header {
                 TagHeader::CacheGroups => self.read_groups(line, &mut each)?,
-                TagHeader::SurrogateKey => self.read_line(line, b" \t", &mut each)?,
-                TagHeader::CacheTag => self.read_line(line, b",", &mut each)?,
-                TagHeader::Xkey => self.read_line(line, b" \t,", &mut each)?,
+                _ => self.read_line(line, separators(header), &mut each)?,
             }
         }
         Ok(())

@@ -227,6 +227,15 @@ pub enum TagHeader {
     /// A list of strings (RFC 9875).
     #[serde(rename = "Cache-Groups")]
     CacheGroups,
+    /// Drupal's, separated by spaces or commas.
+    #[serde(rename = "Cache-Tags")]
+    CacheTags,
+    /// `FOSHttpCache`'s, separated by commas.
+    #[serde(rename = "X-Cache-Tags")]
+    XCacheTags,
+    /// Magento's, separated by commas.
+    #[serde(rename = "X-Magento-Tags")]
+    XMagentoTags,
 }
 
 /// Who gets the field Cache-Status.

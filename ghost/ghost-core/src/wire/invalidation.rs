@@ -9,9 +9,14 @@ pub struct Invalidation {
     /// What happens to them.
     #[serde(default)]
     pub mode: InvalidationMode,
-    /// Restricted to objects of these routes, `namespace/name`; None: to none.
+    /// Restricted to objects of these routes, `namespace/name`, and of the routes of `namespaces`.
+    /// None in both: to none.
     #[serde(default)]
     pub routes: Option<Vec<String>>,
+    /// Restricted to objects of the routes of these namespaces, whether or not they still serve,
+    /// and of `routes`.
+    #[serde(default)]
+    pub namespaces: Option<Vec<String>>,
     /// Each has a count of its own.
     pub targets: Vec<InvalidationTarget>,
 }

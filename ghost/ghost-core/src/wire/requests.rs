@@ -18,6 +18,9 @@ pub struct RequestRules {
     pub reject: Vec<RejectedText>,
     /// What the requests of one namespace, route or backend may hold.
     pub shares: Option<WorkerShares>,
+    /// The addresses of clients whose PURGE, BAN and PURGEKEYS requests are carried out. Without
+    /// any they are requests like others.
+    pub purge_ranges: Vec<String>,
 }
 
 /// A text that backends may read differently than the router does.

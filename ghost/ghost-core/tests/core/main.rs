@@ -8,6 +8,7 @@ mod cache;
 mod cors;
 mod explain;
 mod filters;
+mod forwarding;
 mod host;
 mod matching;
 mod oracle;

@@ -8,6 +8,7 @@ mod permits;
 mod published;
 mod rates;
 mod served;
+mod turns;
 
 /// Every interleaving with so many preemptions: all of them take too long. The environment's
 /// `LOOM_MAX_PREEMPTIONS` allows more.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
 
 use ghost_core::cache::Timestamp;
-use ghost_core::forwarding::{last_members, members, TrustedProxies};
+use ghost_core::forwarding::TrustedProxies;
 
 use crate::varnish::{Http, Object};
 
@@ -36,10 +36,7 @@ impl Requester {
     /// that of the connection. One client has many addresses of IPv6.
     pub fn of(request: &Http<'_>, proxies: &TrustedProxies) -> Self {
         let list = request.header(b"x-forwarded-for").unwrap_or(b"");
-        let address = match members(list).next().filter(|_| proxies.are_configured()) {
-            Some(first) => first,
-            None => last_members(list, 1),
-        };
+        let address = proxies.client(list);
         let parsed = std::str::from_utf8(address).ok().and_then(|text| text.parse().ok());
         let mut hasher = DefaultHasher::new();
         match parsed {

@@ -33,7 +33,8 @@ mod task;
 pub use deliver::deliver;
 pub use fetch::{prepare, wants_only_cached};
 pub use invalidation::{
-    arrive, check as check_purge, inspect, respond as purge, usage as index_usage,
+    arrive, check as check_purge, inspect, respond as purge, respond_to_client,
+    usage as index_usage,
 };
 pub use key::{hash, is_keyed};
 pub use lookup::{lookup, miss};

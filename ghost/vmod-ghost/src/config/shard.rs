@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use ghost_core::forwarding::TrustedProxies;
+use ghost_core::forwarding::{Ranges, TrustedProxies};
 use ghost_core::shares::Limits;
 use ghost_core::target::PathRules;
 use ghost_core::wire::{self, Config, Listener};
@@ -40,6 +40,8 @@ pub struct Requests {
     pub paths: PathRules,
     /// What each namespace, route and backend may hold.
     pub limits: Limits,
+    /// Whose PURGE, BAN and PURGEKEYS requests are carried out.
+    pub purgers: Ranges,
 }
 
 /// The addresses of one shard of pools.
@@ -206,12 +208,15 @@ fn routing_shard(source: wire::Routing, before: &Loaded) -> Result<RoutingShard,
         Ok((Arc::clone(new.key()), Arc::new(new)))
     };
     let routes = source.routes.iter().map(compile).collect::<Result<_, String>>()?;
-    let proxies = TrustedProxies::compile(&source.requests).map_err(|error| error.to_string())?;
+    let proxies = TrustedProxies::compile(&source.requests)
+        .map_err(|error| format!("trustedRanges: {error}"))?;
+    let purgers = Ranges::parse(&source.requests.purge_ranges)
+        .map_err(|error| format!("purgeRanges: {error}"))?;
     let (paths, limits) = (
         PathRules::new(&source.requests),
         Limits::new(&source.requests.shares.unwrap_or_default()),
     );
-    let requests = Arc::new(Requests { proxies, paths, limits });
+    let requests = Arc::new(Requests { proxies, paths, limits, purgers });
     Ok(RoutingShard { place, requests, listeners: source.listeners, routes })
 }
 

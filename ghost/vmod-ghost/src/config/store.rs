@@ -14,6 +14,7 @@ use ghost_sync::{Generation, Holders, Published};
 use serde_json::{json, Map, Value};
 
 use super::counters::Counters;
+use super::purge_counters::PurgeCounters;
 use super::shard::Loaded;
 use crate::cache;
 use crate::varnish::{unused_times, workers_for_requests};
@@ -29,6 +30,8 @@ pub struct Store {
     pub unrouted: Arc<Counters>,
     /// Requests that rules or a cache policy take too many steps for.
     pub over_budget: Arc<AtomicU64>,
+    /// Requests of clients that ask for an invalidation.
+    pub purges: PurgeCounters,
     /// What the requests that no route matched may hold.
     pub unrouted_share: Arc<RouteShare>,
     /// What fetches from backends that user VCL declares may hold.
@@ -50,6 +53,7 @@ impl Store {
             pausing: Mutex::default(),
             unrouted: Arc::default(),
             over_budget: Arc::default(),
+            purges: PurgeCounters::default(),
             // Each is a namespace of its own: no namespace has such a name.
             unrouted_share: shares().route(""),
             foreign_share: shares().route("(VCL)/"),
@@ -121,6 +125,7 @@ impl Store {
             "routes": routes,
             "unrouted": self.unrouted.to_json(),
             "overBudget": self.over_budget.load(Ordering::Relaxed),
+            "purges": self.purges.to_json(),
             "workers": { "held": shares().held(), "limit": workers_for_requests() },
             "rejections": rejections(),
             "evicted": unused_times().to_json(),

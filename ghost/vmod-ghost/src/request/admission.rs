@@ -89,7 +89,10 @@ pub fn reject_at_once(client: &Client<'_>, instance: &Instance, task: &Memory<Cl
 /// Count the error that `vcl_synth` sends.
 pub fn count(instance: &Instance, outcome: &Outcome, source: Source, seconds: f64) {
     match outcome {
-        Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
+        Outcome::Routed(entry, _)
+        | Outcome::Preflight(entry)
+        | Outcome::Loop(entry)
+        | Outcome::Purge(entry) => {
             let counters = &entry.target().service.counters;
             counters.count(503, source, seconds);
             if matches!(outcome, Outcome::Loop(_)) {
@@ -124,9 +127,10 @@ fn hold(
 fn share_of<'a>(instance: &'a Instance, outcome: &'a Outcome) -> Option<&'a Arc<RouteShare>> {
     let store = instance.store()?;
     match outcome {
-        Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
-            Some(&entry.target().service.share)
-        }
+        Outcome::Routed(entry, _)
+        | Outcome::Preflight(entry)
+        | Outcome::Loop(entry)
+        | Outcome::Purge(entry) => Some(&entry.target().service.share),
         Outcome::Unrouted => Some(&store.unrouted_share),
         Outcome::Admin => None,
     }
@@ -134,7 +138,10 @@ fn share_of<'a>(instance: &'a Instance, outcome: &'a Outcome) -> Option<&'a Arc<
 
 fn report(instance: &Instance, outcome: &Outcome, exhausted: Exhausted) {
     match outcome {
-        Outcome::Routed(entry, _) | Outcome::Preflight(entry) | Outcome::Loop(entry) => {
+        Outcome::Routed(entry, _)
+        | Outcome::Preflight(entry)
+        | Outcome::Loop(entry)
+        | Outcome::Purge(entry) => {
             let target = entry.target();
             reject(exhausted, &target.rule.route, &target.service.counters);
         }

@@ -62,6 +62,11 @@ pub fn deliver(client: &Client<'_>, instance: &Instance) -> Result<(), Failure> 
             }
             counters.count_loop();
         }
+        Outcome::Purge(entry) => {
+            if !counted {
+                entry.target().service.counters.count(status, source, seconds);
+            }
+        }
         Outcome::Unrouted => {
             if let Some(store) = instance.store().filter(|_| !counted) {
                 store.unrouted.count(status, source, seconds);

@@ -41,6 +41,11 @@ pub fn is_loop(client: &Client<'_>, http: &mut Http<'_>) -> Result<bool, OutOfWo
     Ok(passes > EARLIER_PASSES)
 }
 
+/// Whether this gateway has sent the request, as far as it says.
+pub fn has_passed(http: &Http<'_>) -> bool {
+    cdn_loop::passes(http.values(HEADER), id().as_bytes()) > 0
+}
+
 /// Mark a request to a backend as sent by this gateway.
 pub fn mark(bereq: &mut Http<'_>) -> Result<(), OutOfWorkspace> {
     bereq.append(&[b"CDN-Loop: ", id().as_bytes(), b"; ", proof().as_bytes()])

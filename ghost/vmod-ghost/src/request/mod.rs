@@ -10,6 +10,7 @@ mod deliver;
 mod draining;
 mod forwarding;
 mod loops;
+mod purging;
 mod receive;
 mod reserved;
 mod responses;

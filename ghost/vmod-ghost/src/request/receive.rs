@@ -6,6 +6,7 @@ use std::mem;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
+use ghost_core::target::PathRules;
 use ghost_core::{is_tunnel_request, join_values, target, Host, Request, Steps};
 
 use super::admission;
@@ -13,6 +14,7 @@ use super::body::{self, Missing};
 use super::draining;
 use super::forwarding;
 use super::loops;
+use super::purging::{self, Judged, Purging};
 use super::reserved;
 use super::responses::Responses;
 use super::survey::Survey;
@@ -37,6 +39,7 @@ struct Routed<'a> {
     socket: &'a str,
     host: &'a Host,
     http: &'a Http<'a>,
+    method: &'a [u8],
     path: &'a [u8],
     query: Option<&'a [u8]>,
 }
@@ -51,7 +54,7 @@ impl Request for Routed<'_> {
     }
 
     fn method(&self) -> &[u8] {
-        self.http.method()
+        self.method
     }
 
     fn path(&self) -> &[u8] {
@@ -88,9 +91,10 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
     http.append(&[b"X-Gateway-Listener: ", socket.as_bytes()])?;
     http.append_static(if tls { c"X-Forwarded-Proto: https" } else { c"X-Forwarded-Proto: http" })?;
     let server_name = if terminated { client.server_name() } else { b"" };
+    let purging = purging::judge(client, &http, &snapshot.requests);
     let memory = client.remember::<ClientTask>().ok_or(Failure::OutOfWorkspace)?;
     let (mut outcome, mut director, mut cached) =
-        route(&mut http, socket, server_name, snapshot, &memory.get().steps)?;
+        route(&mut http, socket, server_name, snapshot, purging, &memory.get().steps)?;
     if survey.cdn_loop && loops::is_loop(client, &mut http)? {
         if let Outcome::Routed(entry, _) | Outcome::Preflight(entry) = outcome {
             director = Held::new(Arc::clone(&snapshot.responses), |all| &all.loop_detected);
@@ -112,6 +116,9 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
             (None, Some(exhausted))
         }
     };
+    if matches!(outcome, Outcome::Purge(_)) {
+        client.decline_body();
+    }
     // VCL may have made it a request without a body since.
     let mut missing = memory.get().missing.filter(|missing| !matches!(missing, Missing::Gone));
     if let (Outcome::Routed(entry, _), None, None) = (&outcome, rejected, missing) {
@@ -125,8 +132,18 @@ pub fn receive<'c>(client: &'c Client<'_>, instance: &Instance) -> Result<Return
     }
     let digest = digest(&http);
     let (steps, fresh) = (mem::take(&mut memory.get_mut().steps), ClientTask::default());
-    *memory.get_mut() =
-        ClientTask { outcome, tls, workers, rejected, missing, cached, digest, steps, ..fresh };
+    *memory.get_mut() = ClientTask {
+        outcome,
+        tls,
+        purging,
+        workers,
+        rejected,
+        missing,
+        cached,
+        digest,
+        steps,
+        ..fresh
+    };
     admission::reject_at_once(client, instance, memory);
     Ok(memory.give(director))
 }
@@ -136,6 +153,7 @@ fn route(
     socket: &str,
     server_name: &[u8],
     snapshot: &Snapshot,
+    purging: Option<Purging>,
     steps: &Steps,
 ) -> Result<(Outcome, Held, Option<Cached>), Failure> {
     let response = |pick: Pick| {
@@ -150,22 +168,22 @@ fn route(
     if is_tunnel_request(http.method()) {
         return response(|all| &all.method_not_allowed);
     }
-    adopt_authority(http)?;
-    let Ok(merged) = snapshot.requests.paths.apply(http.url()) else {
-        return response(|all| &all.bad_request);
-    };
-    let Ok(url) = target::normalise(&merged, http.method()) else {
-        return response(|all| &all.bad_request);
-    };
-    if *url != *http.url() {
-        http.set_url(&url)?;
+    let judged = purging::judged(http, purging);
+    if let Some(rejected) = normalise(http, &snapshot.requests.paths, &judged)? {
+        return response(rejected);
     }
     let Some(host) = host(http) else { return response(|all| &all.bad_request) };
     if snapshot.router.is_misdirected(socket, server_name, &host) {
         return response(|all| &all.misdirected);
     }
+    let method = match judged {
+        Judged::Denied => return response(|all| &all.purge_denied),
+        // It goes where its URI would be requested.
+        Judged::Allowed(_) => &b"GET"[..],
+        Judged::Other => http.method(),
+    };
     let (path, query) = target::split(http.url());
-    let routed = Routed { socket, host: &host, http, path, query };
+    let routed = Routed { socket, host: &host, http, method, path, query };
     let found = match snapshot.router.find_within(&routed, steps) {
         Ok(Some(found)) => found,
         Ok(None) => return response(|all| &all.not_found),
@@ -174,6 +192,10 @@ fn route(
     let (entry, index) = (Arc::clone(found.payload), found.match_index);
     let (route, preflight) = (&found.rule.route, found.preflight);
     http.append(&[b"X-Gateway-Route: ", route.as_bytes()])?;
+    if let Judged::Allowed(ask) = judged {
+        let (outcome, director) = ask.answer(entry, &snapshot.responses);
+        return Ok((outcome, director, None));
+    }
     if preflight {
         let director = Held::new(Arc::clone(&entry), Entry::preflight);
         return Ok((Outcome::Preflight(entry), director, None));
@@ -181,6 +203,26 @@ fn route(
     let cached = Cached::find(found.rule, found.listener, &snapshot.listener_policies);
     let director = Held::new(Arc::clone(&entry), |entry| entry.director(index));
     Ok((Outcome::Routed(entry, index), director, cached))
+}
+
+/// Give the target the form that rules compare. Out: the response to one that has none.
+fn normalise(
+    http: &mut Http<'_>,
+    paths: &PathRules,
+    judged: &Judged,
+) -> Result<Option<Pick>, OutOfWorkspace> {
+    adopt_authority(http)?;
+    let Ok(merged) = paths.apply(http.url()) else { return Ok(Some(|all| &all.bad_request)) };
+    let Ok(url) = target::normalise(&merged, http.method()) else {
+        return Ok(Some(|all| &all.bad_request));
+    };
+    if *url != *http.url() {
+        if matches!(judged, Judged::Allowed(ask) if ask.needs_exact_path(http)) {
+            return Ok(Some(|all| &all.purge_ambiguous));
+        }
+        http.set_url(&url)?;
+    }
+    Ok(None)
 }
 
 /// The host of an absolute target replaces the Host header. varnishd itself does so for

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
+use ghost_core::cache::methods::Method;
 use ghost_core::cors::Preflight;
 use ghost_core::shares::Exhausted;
 use ghost_core::target::PathRules;
@@ -12,7 +13,7 @@ use serde_json::json;
 use super::draining;
 use super::synthetic::Synthetic;
 use crate::cache;
-use crate::config::{lock, Instance};
+use crate::config::{lock, Instance, PurgeResult};
 use crate::fetch::FetchTask;
 use crate::varnish::{Director, Fetch, Http, Refused, Response, Vcl};
 
@@ -24,6 +25,14 @@ const BODY_GONE: &str =
      was sent before";
 const NOT_CACHED: &str =
     "the client wants a response from the cache only, and this request bypasses the cache";
+const PURGE_DENIED: &str =
+    "PURGE, BAN and PURGEKEYS are for the addresses in invalidation.methods.allowedSourceRanges of \
+     the GatewayClassParameters, and for requests that no gateway has forwarded";
+const NOTHING_TO_PURGE: &str =
+    "the rule for this host and path has no backend; purge at the listener that serves the pages";
+const PURGE_AMBIGUOUS: &str =
+    "the path is an expression or a prefix, and the gateway would resolve its dot segments or \
+     merge its slashes; write it as paths are stored";
 const LOOP: &str = "loop detected: a backend of the route sends requests back to this gateway";
 
 /// The directors that respond by themselves.
@@ -73,6 +82,14 @@ pub struct Responses {
     pub check: Director,
     /// Tells what is stored for a URI.
     pub inspect: Director,
+    /// The same for a client, by its method.
+    purges: [(Method, Director); 3],
+    /// 404: the rule for the URI of such a request stores nothing.
+    pub nothing_to_purge: Director,
+    /// 400: the expression or beginning in its path is one that the gateway changes.
+    pub purge_ambiguous: Director,
+    /// 405: a client that may not ask for that.
+    pub purge_denied: Director,
     /// Plain statuses that rules ask for.
     statuses: Mutex<HashMap<u16, Arc<Director>>>,
 }
@@ -109,8 +126,33 @@ impl Responses {
             invalidate: about_objects(vcl, "invalidate", instance, cache::purge)?,
             check: about_objects(vcl, "check", instance, cache::check_purge)?,
             inspect: about_objects(vcl, "inspect", instance, cache::inspect)?,
+            purges: [
+                purge(vcl, instance, "purge", Method::Purge)?,
+                purge(vcl, instance, "ban", Method::Ban)?,
+                purge(vcl, instance, "purgekeys", Method::PurgeKeys)?,
+            ],
+            nothing_to_purge: fixed(vcl, "nothing-to-purge", 404, NOTHING_TO_PURGE)?,
+            purge_ambiguous: counted(
+                vcl,
+                instance,
+                "purge-ambiguous",
+                (Response::error(400, PURGE_AMBIGUOUS), PurgeResult::Malformed),
+            )?,
+            purge_denied: counted(
+                vcl,
+                instance,
+                "purge-denied",
+                (Response::error(405, PURGE_DENIED), PurgeResult::Denied),
+            )?,
             statuses: Mutex::default(),
         })
+    }
+
+    /// Carries out what a client asks for with this method.
+    pub fn purge(&self, method: Method) -> &Director {
+        let [first, ..] = &self.purges;
+        let (_, director) = self.purges.iter().find(|(of, _)| *of == method).unwrap_or(first);
+        director
     }
 
     /// The response to a request whose share is exhausted.
@@ -231,6 +273,40 @@ fn about_objects(
             None => Response::error(500, "nothing is loaded"),
         }
     })
+}
+
+fn purge(
+    vcl: &Vcl,
+    instance: &Weak<Instance>,
+    name: &str,
+    method: Method,
+) -> Result<(Method, Director), Refused> {
+    let instance = Weak::clone(instance);
+    let director = Synthetic::add(vcl, name, move |fetch| {
+        let (response, result) = cache::respond_to_client(fetch, method);
+        count_purge(&instance, result);
+        response
+    })?;
+    Ok((method, director))
+}
+
+fn counted(
+    vcl: &Vcl,
+    instance: &Weak<Instance>,
+    name: &str,
+    (response, result): (Response, PurgeResult),
+) -> Result<Director, Refused> {
+    let instance = Weak::clone(instance);
+    Synthetic::add(vcl, name, move |_| {
+        count_purge(&instance, result);
+        response.clone()
+    })
+}
+
+fn count_purge(instance: &Weak<Instance>, result: PurgeResult) {
+    if let Some(store) = instance.upgrade().as_ref().and_then(|instance| instance.store()) {
+        store.purges.count(result);
+    }
 }
 
 fn page(content: &serde_json::Value) -> Response {

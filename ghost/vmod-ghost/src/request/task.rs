@@ -7,6 +7,7 @@ use ghost_core::shares::{Exhausted, HeldRejection, HeldWorkers};
 use ghost_core::Steps;
 
 use super::body::Missing;
+use super::purging::Purging;
 use super::websocket::Expected;
 use crate::cache::Cached;
 use crate::config::{CacheCounters, CacheResult, Entry};
@@ -24,6 +25,8 @@ pub enum Outcome {
     Preflight(Arc<Entry>),
     /// A rule, but the request has passed this gateway too often.
     Loop(Arc<Entry>),
+    /// The request asks for an invalidation, in the namespace of this rule.
+    Purge(Arc<Entry>),
     /// The request is for ghost itself.
     Admin,
 }
@@ -35,6 +38,8 @@ pub struct ClientTask {
     pub outcome: Outcome,
     /// Whether the client speaks TLS.
     pub tls: bool,
+    /// Whether the client may invalidate, once it has asked. What VCL changes does not count.
+    pub purging: Option<Purging>,
     /// The upgrade that the client waits for.
     pub upgrade: Option<Expected>,
     /// The worker that handles the request, and the one for its fetch, in the share of its
@@ -75,9 +80,9 @@ impl Task for ClientTask {
 }
 
 impl ClientTask {
-    /// Whether the request is for ghost itself.
+    /// Whether the request is for ghost itself. User VCL does not get it.
     pub fn is_admin(&self) -> bool {
-        matches!(self.outcome, Outcome::Admin)
+        matches!(self.outcome, Outcome::Admin | Outcome::Purge(_))
     }
 
     /// The response is ready to be sent. Count what the cache did, if the request is under a
@@ -97,6 +102,7 @@ impl ClientTask {
             Outcome::Routed(entry, match_index) => entry.cache_key(*match_index),
             Outcome::Preflight(_) => "preflight",
             Outcome::Loop(_) => "loop",
+            Outcome::Purge(_) => "purge",
             Outcome::Unrouted | Outcome::Admin => "",
         };
         (rule, if self.tls { "+tls" } else { "" })

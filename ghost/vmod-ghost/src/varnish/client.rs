@@ -1,6 +1,7 @@
 //! A call in a client task: varnishd handles a request.
 
 use std::ffi::CString;
+use std::net::IpAddr;
 use std::ptr::{self, NonNull};
 
 use ghost_core::shares::Place;
@@ -76,6 +77,16 @@ impl<'c> Client<'c> {
     /// The socket of the port that the request came in on.
     pub fn socket(&self) -> SocketName<'_> {
         session::socket(self.ctx)
+    }
+
+    /// The address of the client's connection, which VCL can't change.
+    pub fn address(&self) -> Option<IpAddr> {
+        session::client_address(self.ctx)
+    }
+
+    /// Whether varnishd has restarted the request.
+    pub fn is_restarted(&self) -> bool {
+        self.raw().restarts > 0
     }
 
     /// The server name of the TLS handshake, from the TLS terminator; empty without one.

@@ -2,6 +2,7 @@
 //! varnishd sends about it by PROXY protocol.
 
 use std::ffi::{c_int, c_void, CStr};
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::ptr;
 use std::slice;
@@ -10,6 +11,10 @@ use super::sys;
 
 /// The type of the PROXY protocol value that holds the TLS server name.
 const AUTHORITY: c_int = 0x02;
+
+/// Families of addresses on Linux.
+const AF_INET: c_int = 2;
+const AF_INET6: c_int = 10;
 
 extern "C" {
     /// A function of varnishd's that its VMOD proxy uses: 0 if there is such a value.
@@ -96,6 +101,29 @@ fn server_port(ctx: &sys::vrt_ctx) -> Option<u16> {
         sys::VSA_Port(address)
     };
     u16::try_from(port).ok().filter(|&port| port != 0)
+}
+
+/// The address of the client's connection, from the PROXY header where there is one; None for a
+/// connection without.
+pub(super) fn client_address(ctx: &sys::vrt_ctx) -> Option<IpAddr> {
+    if ctx.req.is_null() && ctx.bo.is_null() {
+        return None;
+    }
+    let mut bytes = ptr::null();
+    // SAFETY: varnishd finds the session by req or bo, one of which is there; its address lives as
+    // long as it, and has as many bytes as its family.
+    unsafe {
+        let address = sys::VRT_r_client_ip(ctx);
+        if address.is_null() {
+            return None;
+        }
+        match sys::VRT_VSA_GetPtr(ctx, address, &raw mut bytes) {
+            _ if bytes.is_null() => None,
+            AF_INET => Some(IpAddr::from(bytes.cast::<[u8; 4]>().read())),
+            AF_INET6 => Some(IpAddr::from(bytes.cast::<[u8; 16]>().read())),
+            _ => None,
+        }
+    }
 }
 
 /// varnishd's name of the socket that the request came in on; empty away from a task.

@@ -20,9 +20,8 @@ class InspectPage(TokenPage):
 
     async def _answer(self, body: bytes, token: Token) -> web.Response:
         asked, caches = read_inspection(body).as_invalidation, self._holding()
-        results = await of_each(
-            caches, lambda name: caches[name].inspect(within_scope(asked, token, caches[name].routes))
-        )
+        restricted = within_scope(asked, token)
+        results = await of_each(caches, lambda name: caches[name].inspect(restricted))
         bad = [result for result in results.values() if isinstance(result, errors.BadDocument)]
         if bad and len(bad) == len(results):
             raise bad[0]

@@ -42,9 +42,6 @@ class Cache(Protocol):
     @property
     def may_hold_objects(self) -> bool: ...
 
-    @property
-    def routes(self) -> frozenset[str]: ...
-
     async def invalidate(self, invalidation: Invalidation, client: str) -> tuple[int, ...]: ...
 
     async def check(self, invalidation: Invalidation) -> None: ...
@@ -116,15 +113,15 @@ class InvalidatePage(TokenPage):
         caches = self._holding()
         if not caches:
             return again(503, "varnishd does not run yet")
-        restricted = {name: within_scope(invalidation, token, cache.routes) for name, cache in caches.items()}
-        if any(len(msgspec.json.encode(each)) > LARGEST for each in restricted.values()):
-            return error(413, f"with the token's routes it has more than {LARGEST} bytes; send fewer targets at once")
+        restricted = within_scope(invalidation, token)
+        if len(msgspec.json.encode(restricted)) > LARGEST:
+            return error(413, f"with the token's scope it has more than {LARGEST} bytes; send fewer targets at once")
         if len(caches) > 1:
-            checked = await of_each(caches, lambda name: caches[name].check(restricted[name]))
+            checked = await of_each(caches, lambda name: caches[name].check(restricted))
             # One that doesn't answer may not answer for long: it doesn't keep the others from it.
             if faults := {name: fault for name, fault in _faults(checked).items() if not isinstance(fault, OSError)}:
                 return _refused(faults, len(caches), "; nothing is carried out")
-        results = await of_each(caches, lambda name: caches[name].invalidate(restricted[name], token.name))
+        results = await of_each(caches, lambda name: caches[name].invalidate(restricted, token.name))
         counts = [each for each in results.values() if not isinstance(each, BaseException)]
         if not (faults := _faults(results)):
             objects = tuple(map(sum, zip(*counts, strict=True)))

@@ -24,7 +24,6 @@ class AddressedGateway(Struct, frozen=True):
     key: Key
     secret: str
     token: str
-    routes: tuple[str, ...]
     pods: Callable[[], Collection[GatewayPod]]
 
 
@@ -44,6 +43,5 @@ class AddressedGateways:
             secret,
             # Not the desired one: an operator that doesn't lead desires another than the leader stores.
             token=self._observed.token_in_use(key, gateway.uid),
-            routes=tuple(f"{route.namespace}/{route.name}" for route in gateway.state.routes),
             pods=lambda: tuple(self._observed.pods.get(key, {}).values()),
         )

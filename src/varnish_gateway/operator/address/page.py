@@ -170,10 +170,10 @@ class AddressPage:
             return invalidation
         if (reason := out_of_scope(invalidation, token)) is not None:
             return error(403, reason)
-        invalidation = within_scope(invalidation, token, gateway.routes)
+        invalidation = within_scope(invalidation, token)
         content = msgspec.json.encode(invalidation)
         if len(content) > LARGEST:
-            return error(413, f"with the token's routes it has more than {LARGEST} bytes; send fewer targets at once")
+            return error(413, f"with the token's scope it has more than {LARGEST} bytes; send fewer targets at once")
         if not gateway.token:
             return again(503, "the Gateway is being set up; its pods don't know the operator yet")
         return await self._carry_out(gateway, token, invalidation, content)

@@ -33,6 +33,7 @@ HONOURED = frozenset(
         "varnishd_extra_args",
         "forwarding",
         "paths",
+        "invalidation",
         "listener_sets",
         "shares",
         "storage",

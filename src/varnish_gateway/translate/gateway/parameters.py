@@ -50,6 +50,7 @@ def validate_parameters(
         pod_extras.clash,
         invalid_storage,
         _invalid_forwarding,
+        _invalid_purgers,
     )
     problem = next((found for check in checks if (found := check(spec)) is not None), None)
     if problem is None and isinstance(vcl, ir.UserVclUnavailable):
@@ -89,13 +90,22 @@ def _invalid_forwarding(spec: ParametersSpec) -> str | None:
     forwarding = spec.forwarding
     if forwarding.trusted_hops is not None and forwarding.trusted_ranges:
         return "forwarding: proxies are trusted by number or by address; remove trustedHops or trustedRanges"
-    for text in forwarding.trusted_ranges:
+    return _invalid_ranges("forwarding.trustedRanges", forwarding.trusted_ranges)
+
+
+def _invalid_purgers(spec: ParametersSpec) -> str | None:
+    field = "invalidation.methods.allowedSourceRanges"
+    return _invalid_ranges(field, spec.invalidation.methods.allowed_source_ranges)
+
+
+def _invalid_ranges(field: str, ranges: tuple[str, ...]) -> str | None:
+    for text in ranges:
         try:
             ip_network(text)
         except ValueError:
-            return f"forwarding.trustedRanges: {text} is no range of addresses; write for example 10.0.0.0/8"
+            return f"{field}: {text} is no range of addresses; write for example 10.0.0.0/8"
         if "/" not in text:
-            return f"forwarding.trustedRanges: {text} has no length; write {text}/{ip_network(text).max_prefixlen}"
+            return f"{field}: {text} has no length; write {text}/{ip_network(text).max_prefixlen}"
     return None
 
 

@@ -5,7 +5,8 @@ Out:  PodRequest: the content for ``POST /invalidate``; or RequestFault, which s
 Pure.
 
 An invalidation from the namespace of the Gateway may name anything. One from another namespace means what the routes
-of that namespace have stored and nothing else, whatever host, path or tag it names.
+of that namespace have stored and nothing else, whatever host, path or tag it names. Pods get the namespace, not the
+routes that serve at the moment: what a removed route has stored would otherwise stay.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -48,22 +49,22 @@ def request_of(obj: VarnishCacheInvalidation, routes: Iterable[Key]) -> PodReque
     targets, foreign = list(_targets(obj)), []
     allowed: tuple[str, ...] | msgspec.UnsetType = UNSET
     if namespace != gateway.namespace:
+        allowed = (namespace,)
         foreign = [one for one in _routes(obj) if not one.startswith(f"{namespace}/")]
         targets = [one for one in targets if one[1].route not in foreign]
-        named = {one for one in _routes(obj) if one not in foreign}
-        allowed = tuple(sorted({f"{key.namespace}/{key.name}" for key in routes if key.namespace == namespace} | named))
-        if not allowed:
+        names_own = len(foreign) < len(_routes(obj))
+        if not names_own and not any(key.namespace == namespace for key in routes):
             message = f"no HTTPRoute of namespace {namespace} is attached to {gateway}; attach one"
             return RequestFault("NoRoutes", message)
     if not targets:
         return RequestFault("NotPermitted", f"from namespace {namespace} these can't be named: {_listed(foreign)}")
     mode: Literal["soft", "hard"] = "soft" if obj.spec.mode == "Soft" else "hard"
-    asked = Invalidation(targets=tuple(target for _, target in targets), mode=mode, routes=allowed)
+    asked = Invalidation(targets=tuple(target for _, target in targets), mode=mode, namespaces=allowed)
     content = msgspec.json.encode(asked)
     if len(content) > LARGEST:
-        message = f"with the routes of its namespace it has more than {LARGEST} bytes; name fewer targets"
-        return RequestFault("TooLarge", message)
-    return PodRequest(content, tuple(label for label, _ in targets), _restriction(namespace, allowed, foreign))
+        return RequestFault("TooLarge", f"it has more than {LARGEST} bytes; name fewer targets")
+    restriction = "" if allowed is UNSET else _restriction(namespace, foreign)
+    return PodRequest(content, tuple(label for label, _ in targets), restriction)
 
 
 def _targets(obj: VarnishCacheInvalidation) -> Iterator[Target]:
@@ -91,10 +92,8 @@ def _routes(obj: VarnishCacheInvalidation) -> list[str]:
     return [route if "/" in route else f"{obj.metadata.namespace}/{route}" for route in obj.spec.routes]
 
 
-def _restriction(namespace: str, allowed: tuple[str, ...] | msgspec.UnsetType, foreign: list[str]) -> str:
-    if allowed is UNSET:
-        return ""
-    restriction = f"from namespace {namespace}, only what these routes have stored is meant: {_listed(allowed)}"
+def _restriction(namespace: str, foreign: list[str]) -> str:
+    restriction = f"from namespace {namespace}, only what routes of that namespace have stored is meant"
     return f"{restriction}; left out: {_listed(foreign)}" if foreign else restriction
 
 

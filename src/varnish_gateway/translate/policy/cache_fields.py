@@ -37,7 +37,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
 }
 PERCENTAGES = ("heuristic_percent", "jitter_percent")
 AS_THEY_ARE = ("unsafe_ignore_no_store_and_private", "ignore_request_directives", "exact_vary", "gzip", "esi")
-TAG_HEADERS = ("Surrogate-Key", "Cache-Tag", "xkey", "Cache-Groups")
+TAG_HEADERS = ("Surrogate-Key", "Cache-Tag", "xkey", "Cache-Groups", "Cache-Tags", "X-Cache-Tags", "X-Magento-Tags")
 # Defaults are left out of the wire format only where they are the very same object.
 DEFAULT = wire.CachePolicy()
 

@@ -35,6 +35,7 @@ OTHERS = {
     "priorityClassName": "high",
     "forwarding": {"trustedHops": 1},
     "paths": {"mergeSlashes": True},
+    "invalidation": {"methods": {"allowedSourceRanges": ["10.0.0.0/8"]}},
     "listenerSets": {"ports": [{"first": 80}]},
     "shares": {"route": 80},
 }
@@ -47,6 +48,7 @@ NOT_IN_PODS = {
     "service",
     "forwarding",
     "paths",
+    "invalidation",
     "listenerSets",
 }
 

@@ -106,6 +106,10 @@ def test_everything_is_handed_on():
         ({"forwarding": {"trustedHops": 1, "trustedRanges": ["10.0.0.0/8"]}}, "remove trustedHops or trustedRanges"),
         ({"forwarding": {"trustedRanges": ["10.0.0.1/8"]}}, "10.0.0.1/8 is no range of addresses"),
         ({"forwarding": {"trustedRanges": ["10.0.0.1"]}}, "write 10.0.0.1/32"),
+        (
+            {"invalidation": {"methods": {"allowedSourceRanges": ["10.0.0.1"]}}},
+            "invalidation.methods.allowedSourceRanges: 10.0.0.1 has no length; write 10.0.0.1/32",
+        ),
     ],
 )
 def test_invalid_combination_is_a_problem(spec: dict, complaint: str):

@@ -95,6 +95,13 @@ pub enum Scope<'a> {
     Routes(&'a [&'a str]),
     /// Those that routes of this namespace serve.
     Namespace(&'a str),
+    /// Those that routes of these namespaces serve, or these routes.
+    Owners {
+        /// Names of namespaces.
+        namespaces: &'a [&'a str],
+        /// Routes by `namespace/name`.
+        routes: &'a [&'a str],
+    },
 }
 
 /// An invalidation.

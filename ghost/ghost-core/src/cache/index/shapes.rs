@@ -234,6 +234,11 @@ fn namespaces(keys: &Keys, scope: &Scope<'_>) -> Option<Vec<Key>> {
         Scope::All => return None,
         Scope::Routes(routes) => routes.iter().map(|route| keys.namespace_of(route)).collect(),
         Scope::Namespace(name) => vec![keys.namespace(name)],
+        Scope::Owners { namespaces, routes } => namespaces
+            .iter()
+            .map(|name| keys.namespace(name))
+            .chain(routes.iter().map(|route| keys.namespace_of(route)))
+            .collect(),
     };
     namespaces.sort_unstable();
     namespaces.dedup();

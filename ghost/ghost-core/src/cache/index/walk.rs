@@ -23,6 +23,9 @@ pub const BATCH: usize = 64;
 /// How many bytes of URIs are copied under one lock for a condition.
 const ASKED_BYTES: usize = 64 << 10;
 
+/// How many objects of a URI are looked at before a condition is asked about it.
+const LOOKED_AT: usize = 16;
+
 /// Keys of routes, or that of a namespace.
 pub(super) type Owners = HashSet<Key, RandomState>;
 
@@ -63,6 +66,10 @@ impl<'a> Plan<'a> {
             Scope::All => None,
             Scope::Routes(routes) => Some(routes.iter().map(|route| keys.route(route)).collect()),
             Scope::Namespace(name) => Some([keys.namespace(name)].into_iter().collect()),
+            Scope::Owners { namespaces, routes } => {
+                let namespaces = namespaces.iter().map(|name| keys.namespace(name));
+                Some(namespaces.chain(routes.iter().map(|route| keys.route(route))).collect())
+            }
         };
         Self { what, owners }
     }
@@ -217,22 +224,29 @@ impl Walk {
         found.filter(|&first| first != NONE).map_or(Next::Empty, Next::List)
     }
 
-    /// Read URIs that a condition is to be asked about. Out: whether there are any.
+    /// Read URIs that a condition is to be asked about: not those of others than the sender may
+    /// reach, whose objects cost more to ask about than to skip. Out: whether the walk goes on.
     fn read_unasked(&mut self, held: &mut Held<'_>, host: Key, prefix: &[u8]) -> bool {
-        let (most, mut bytes) = (self.size(), 0);
-        while self.unasked.len() < most && bytes < ASKED_BYTES {
+        let (mut bytes, mut read) = (0, None);
+        for _ in 0..self.size() {
             let last = self.last.as_deref();
             let Some(uri) = held.next_uri(host, prefix, last) else { break };
-            let target = held.shard.trees.uris[uri].target.clone();
-            bytes += target.len();
+            read = Some(uri);
             self.steps += 1;
-            self.unasked.push(target);
+            if held.may_reach(uri) {
+                let target = held.shard.trees.uris[uri].target.clone();
+                bytes += target.len();
+                self.unasked.push(target);
+            }
+            if bytes >= ASKED_BYTES {
+                break;
+            }
         }
         // The walk may have come to the end, where there is no URI to continue after.
-        if let Some(last) = self.unasked.last() {
-            self.last = Some(last.clone());
+        if let Some(read) = read {
+            self.last = Some(held.shard.trees.uris[read].target.clone());
         }
-        !self.unasked.is_empty()
+        read.is_some()
     }
 
     fn is_due(&mut self, held: &Held<'_>, object: u32) -> bool {
@@ -261,6 +275,27 @@ impl Held<'_> {
         }
         self.uri = self.unread.as_mut().and_then(|unread| trees.read(unread));
         self.uri
+    }
+
+    /// Whether a URI may have an object that the sender may reach.
+    fn may_reach(&self, uri: u32) -> bool {
+        let Self { shard, plan, .. } = self;
+        if plan.owners.is_none() {
+            return true;
+        }
+        let mut place = shard.trees.uris[uri].objects;
+        for _ in 0..LOOKED_AT {
+            if place == NONE {
+                return false;
+            }
+            let (object, next) = shard.at(List::Uri, place);
+            let rule = &shard.rules.cells[shard.objects.cells[object].rule];
+            if plan.reaches(rule.route, rule.namespace) {
+                return true;
+            }
+            place = next;
+        }
+        true
     }
 
     fn objects_of_uri(&self, host: Key, target: &[u8]) -> Option<u32> {

@@ -119,6 +119,12 @@ fn tags_are_separated_as_their_field_says() {
     assert_eq!(of(TagHeader::SurrogateKey, "Surrogate-Key: a  b,c é\td"), ["a", "b,c", "é", "d"]);
     assert_eq!(of(TagHeader::CacheTag, "Cache-Tag: a b,,c , d"), ["a b", "c", "d"]);
     assert_eq!(of(TagHeader::Xkey, "xkey: a, b c"), ["a", "b", "c"]);
+    assert_eq!(
+        of(TagHeader::CacheTags, "Cache-Tags: node:1 node_list,c"),
+        ["node:1", "node_list", "c"]
+    );
+    assert_eq!(of(TagHeader::XCacheTags, "X-Cache-Tags: a b,c"), ["a b", "c"]);
+    assert_eq!(of(TagHeader::XMagentoTags, "X-Magento-Tags: cat_p_1,FPC"), ["cat_p_1", "FPC"]);
     assert_eq!(of(TagHeader::CacheGroups, "Cache-Groups: \"a b\", \"c\";x=1"), ["a b", "c"]);
     assert_eq!(tags(TagHeader::Xkey, &["xkey: a", "XKEY: b"]).unwrap(), ["a", "b"]);
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use ghost_core::cache::index::{Scope, Target};
-use ghost_core::cache::purge::{Named, Purge};
+use ghost_core::cache::purge::Named;
 use ghost_core::cache::record::Record;
 use ghost_core::cache::requested::Requested;
 use ghost_core::cache::{Headers, Timestamp};
@@ -39,7 +39,7 @@ pub fn respond(fetch: &Fetch<'_>, paths: &PathRules) -> Response {
     let [Named::Uri { host, target }] = &purge.targets[..] else {
         return error(400, "targets: name one URI");
     };
-    let found = find(fetch, &purge, host, target);
+    let found = purge.with_scope(|scope| find(fetch, &scope, host, target));
     page(200, &json!({ "variants": found.variants, "more": found.is_cut_off }))
 }
 
@@ -49,19 +49,16 @@ struct Found {
     tag_bytes: usize,
 }
 
-fn find(fetch: &Fetch<'_>, purge: &Purge, host: &[u8], target: &[u8]) -> Found {
+fn find(fetch: &Fetch<'_>, scope: &Scope<'_>, host: &[u8], target: &[u8]) -> Found {
     let begun = Instant::now();
-    let routes: Option<Vec<&str>> =
-        purge.routes.as_ref().map(|routes| routes.iter().map(String::as_str).collect());
-    let scope = routes.as_deref().map_or(Scope::All, Scope::Routes);
     let mut found = Found { variants: Vec::new(), is_cut_off: false, tag_bytes: 0 };
-    for form in varnish::forms(host, target, &scope) {
+    for form in varnish::forms(host, target, scope) {
         let room = MOST.saturating_sub(found.variants.len()) as u64;
         let goes_on = |seen: u64| seen <= room && begun.elapsed() < WORK;
         let target = Target::Uri { host, target: &form };
         fetch.look(
             &target,
-            &scope,
+            scope,
             &mut |object: &Object<'_>| found.add(object, fetch.now()),
             goes_on,
         );

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ghost_core::cache::index::{target_of, Condition, Invalidation, Mode, Moment, Scope, Target};
-use ghost_core::cache::purge::{self, Named, Purge};
+use ghost_core::cache::purge::{Deadline, Done, Named, Purge};
 use ghost_core::target::PathRules;
 use serde_json::json;
 
@@ -23,11 +23,10 @@ const WORK: Duration = Duration::from_secs(20);
 pub fn respond(fetch: &Fetch<'_>, paths: &PathRules) -> Response {
     match on_read(fetch, paths, |purge| carry_out(&purge)) {
         Ok(_) if !has_index() => error(500, "the index of cached objects is broken"),
-        Ok(Done { objects, left: 0 }) => page(200, &json!({ "objects": objects })),
-        Ok(Done { objects, left }) => {
-            let done = objects.len();
-            error(503, &format!("{done} targets took too long; send the other {left} again"))
-        }
+        Ok(done) => match done.unfinished() {
+            None => page(200, &json!({ "objects": done.objects })),
+            Some(reason) => error(503, &reason),
+        },
         Err(response) => response,
     }
 }
@@ -55,31 +54,27 @@ pub(super) fn on_read<T: Send>(
     done.map_err(|reason| error(500, &reason))?.map_err(|fault| error(400, &fault.to_string()))
 }
 
-/// How many objects the targets had, and how many targets were left when time was up.
-struct Done {
-    objects: Vec<u64>,
-    left: usize,
-}
-
-fn carry_out(purge: &Purge) -> Done {
+/// Carry out an invalidation, for as long as it may take.
+pub(super) fn carry_out(purge: &Purge) -> Done {
     let (at, begun) = (index::begin(), Instant::now());
-    let routes: Option<Vec<&str>> =
-        purge.routes.as_ref().map(|routes| routes.iter().map(String::as_str).collect());
-    let scope = routes.as_deref().map_or(Scope::All, Scope::Routes);
-    let in_time = purge.targets.iter().take_while(|_| begun.elapsed() < WORK);
-    let objects: Vec<u64> =
-        in_time.map(|named| invalidate(named, (purge.mode, scope), at)).collect();
-    Done { left: purge.targets.len() - objects.len(), objects }
+    purge.carry_out(&|| begun.elapsed() >= WORK, |named, scope, deadline| {
+        invalidate(named, (purge.mode, scope), at, deadline)
+    })
 }
 
-fn invalidate(named: &Named, (mode, scope): (Mode, Scope<'_>), at: Moment) -> u64 {
+fn invalidate(
+    named: &Named,
+    (mode, scope): (Mode, Scope<'_>),
+    at: Moment,
+    deadline: &Deadline<'_>,
+) -> u64 {
     let reach = |target| varnish::invalidate(&Invalidation { target, scope, mode, at });
     match named {
         Named::Uri { host, target } => index::invalidate_uri(host, target, (mode, scope), at),
         Named::Prefix { host, prefix } => reach(Target::Prefix { host, prefix }),
         Named::Matching { host, pattern } => {
             let prefix = pattern.literal_prefix();
-            let matches = |indexed: &[u8]| purge::matches(pattern, target_of(indexed));
+            let matches = |indexed: &[u8]| deadline.matches(pattern, target_of(indexed));
             reach(Target::Matching { host, prefix, matches: Condition(&matches) })
         }
         Named::Host(host) => reach(Target::Host(host)),

@@ -125,6 +125,33 @@ fn condition_is_asked_once_about_each_uri_with_the_prefix() {
 }
 
 #[test]
+fn condition_is_not_asked_about_uris_that_only_others_serve() {
+    let index = Index::new(ROOM);
+    let of = |route, target| Entry { rule: route, route, ..entry("a.example", target, &[]) };
+    let targets: Vec<_> = (0..3_000).map(|number| format!("/{number}")).collect();
+    for (handle, target) in targets.iter().enumerate() {
+        let route = if handle % 1_000 == 0 { "mine/r" } else { "theirs/r" };
+        index.insert(handle, &of(route, target)).unwrap();
+    }
+    // Both serve it.
+    index.insert(5_000, &of("theirs/r", "/shared")).unwrap();
+    index.insert(5_001, &of("mine/r", "/shared")).unwrap();
+    let asked = Mutex::new(Vec::new());
+    let matches = |target: &[u8]| {
+        asked.lock().unwrap().push(target.to_vec());
+        true
+    };
+    let host = b"a.example";
+    let target = Target::Matching { host, prefix: b"/", matches: Condition(&matches) };
+    let mine = Scope::Owners { namespaces: &["mine"], routes: &[] };
+    assert_eq!(visited(&index, target, mine), [0, 1_000, 2_000, 5_001]);
+    let mut asked = asked.into_inner().unwrap();
+    asked.sort_unstable();
+    asked.dedup();
+    assert_eq!(asked, [&b"/0"[..], b"/1000", b"/2000", b"/shared"]);
+}
+
+#[test]
 fn namespace_is_the_first_part_of_a_route() {
     let index = Index::new(ROOM);
     let of = |route| Entry { rule: route, route, ..entry("a.example", "/x", &[b"t"]) };

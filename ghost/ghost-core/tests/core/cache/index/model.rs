@@ -12,7 +12,7 @@ pub(super) const RULES: [(&str, &str); 4] =
     [("a/r/0", "a/r"), ("a/r/1", "a/r"), ("b/r/0", "b/r"), ("b/s/0", "b/s")];
 pub(super) const HOSTS: [&[u8]; 3] = [b"a.example", b"b.example", b""];
 pub(super) const TAGS: [&[u8]; 6] = [b"", b"x", b"x ", b"\x00", b"\xff\xfe", b"front"];
-const SCOPES: [Scope<'_>; 7] = [
+const SCOPES: [Scope<'_>; 10] = [
     Scope::All,
     Scope::Routes(&[]),
     Scope::Routes(&["a/r"]),
@@ -20,6 +20,9 @@ const SCOPES: [Scope<'_>; 7] = [
     Scope::Routes(&["a/r", "b/r", "b/s"]),
     Scope::Namespace("b"),
     Scope::Namespace("c"),
+    Scope::Owners { namespaces: &["b", "c"], routes: &[] },
+    Scope::Owners { namespaces: &["c"], routes: &["a/r", "b/s"] },
+    Scope::Owners { namespaces: &[], routes: &[] },
 ];
 
 /// An object as the model knows it, by numbers of names.
@@ -66,6 +69,10 @@ impl Item {
             Scope::All => true,
             Scope::Routes(routes) => routes.contains(&route),
             Scope::Namespace(name) => route.split('/').next() == Some(name),
+            Scope::Owners { namespaces, routes } => {
+                let namespace = route.split('/').next().unwrap();
+                namespaces.contains(&namespace) || routes.contains(&route)
+            }
         };
         named && reached
     }
