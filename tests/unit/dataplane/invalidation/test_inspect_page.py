@@ -43,7 +43,7 @@ class Cache:
     """Holds what it is given, or raises a fault."""
 
     def __init__(self, *variants: StoredVariant) -> None:
-        self.may_hold_objects, self.routes = True, frozenset({"shop/tea", "blog/pages"})
+        self.may_hold_objects = True
         self.fault: Exception | None = None
         self.asked = []
         self._variants = variants
@@ -89,7 +89,7 @@ async def test_each_gateway_says_what_it_holds_for_the_url(post, caches):
 
 async def test_token_with_a_scope_sees_what_it_may_invalidate(post, caches):
     assert (await post(ASKED, SHOP))[0] == 200
-    assert [cache.asked[0].routes for cache in caches.values()] == [("shop/tea",)] * 2
+    assert [cache.asked[0].namespaces for cache in caches.values()] == [("shop",)] * 2
 
 
 async def test_request_without_a_valid_token_learns_nothing(post, caches):

@@ -28,7 +28,6 @@ def gateway(**annotations: str) -> SimpleNamespace:
         gateway=msgspec.convert(document, api.Gateway),
         uid="u",
         token="what this operator would store",
-        state=SimpleNamespace(routes={Key("HTTPRoute", "blog", "pages"): object()}),
     )
 
 
@@ -46,7 +45,7 @@ def test_gateway_is_found_with_what_is_stored_for_it(observed):
     desired = {KEY: gateway(**NAMED)}
     gateways = AddressedGateways(desired, observed)
     found = gateways.find("shop", "web")
-    assert (found.key, found.secret, found.routes) == (KEY, "purgers", ("blog/pages",))
+    assert (found.key, found.secret) == (KEY, "purgers")
     assert found.token == "stored for web u"
     assert found.pods() == ()
     pod = GatewayPod("a", KEY, "192.0.2.1", is_ready=True)
