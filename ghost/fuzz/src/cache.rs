@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use ghost_core::cache::directives::{effective, withheld_fields};
 use ghost_core::cache::key::{self, KeyRequest};
-use ghost_core::cache::methods::{Asked, Method, TAG_FIELDS};
+use ghost_core::cache::purge::methods::{Asked, Method, TAG_FIELDS};
 use ghost_core::cache::purge::Named;
 use ghost_core::cache::record::Record;
 use ghost_core::cache::status::CacheStatus;

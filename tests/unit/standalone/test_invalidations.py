@@ -184,9 +184,9 @@ async def test_object_of_another_namespace_means_what_its_routes_have_stored(fil
     files.write(one, everything=True, routes=["tea/pots"])
     assert (await files.ends(one))[0] == "Complete"
     ((_, invalidation),) = files.caches[GATEWAY].asked
-    assert (invalidation.routes, len(invalidation.targets)) == (("shop/web",), 1)
+    assert (invalidation.namespaces, len(invalidation.targets)) == (("shop",), 1)
     restricted = [one.message for one in files.status(one).conditions if one.type == "Restricted"]
-    assert "shop/web; left out: tea/pots" in restricted[0]
+    assert "left out: tea/pots" in restricted[0]
     nobody = ONE._replace(namespace="nobody")
     files.write(nobody, everything=True)
     assert files.status(nobody).conditions[0].reason == "NoRoutes"

@@ -81,7 +81,6 @@ pub mod index;
 pub mod invalidation;
 pub mod key;
 pub mod lookup;
-pub mod methods;
 pub mod poisoning;
 pub mod policy;
 pub mod purge;

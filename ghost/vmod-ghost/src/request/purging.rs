@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ghost_core::cache::methods::{self, Method};
+use ghost_core::cache::purge::methods::{self, Method};
 use ghost_core::Action;
 
 use super::loops;

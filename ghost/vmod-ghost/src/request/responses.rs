@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use ghost_core::cache::methods::Method;
+use ghost_core::cache::purge::methods::Method;
 use ghost_core::cors::Preflight;
 use ghost_core::shares::Exhausted;
 use ghost_core::target::PathRules;

@@ -343,7 +343,7 @@ impl Index {
     /// What it holds. The shards are counted one after the other.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let own = self.shards.len() * size_of::<Mutex<Shard>>();
+        let own = self.shards.len() * size_of::<Mutex<Shard>>() + Shapes::OWN_BYTES;
         let bytes = own + lock(&self.recent).bytes();
         let start = Usage { bytes, shapes: self.shapes.len(), ..Usage::default() };
         self.shards.iter().map(|shard| lock(shard)).fold(start, |sum, shard| Usage {

@@ -133,6 +133,9 @@ struct Spaces {
 pub(super) struct Shapes(Mutex<Spaces>);
 
 impl Shapes {
+    /// The bytes that it takes without any shape, behind an `Arc`.
+    pub(super) const OWN_BYTES: usize = size_of::<Self>() + 2 * size_of::<usize>();
+
     /// A fetch begins. None if all parameters count.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! PURGE, BAN and PURGEKEYS as content management systems send them.
 
 use ghost_core::cache::index::Mode;
-use ghost_core::cache::methods::{reads_path_as_expression, Asked, Method};
+use ghost_core::cache::purge::methods::{reads_path_as_expression, Asked, Method};
 use ghost_core::cache::purge::{Named, Purge};
 use proptest::prelude::*;
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ghost_core::cache::methods::{Asked, Method};
+use ghost_core::cache::purge::methods::{Asked, Method};
 use ghost_core::cache::purge::Done;
 use ghost_core::shares::namespace_of;
 use ghost_core::Host;

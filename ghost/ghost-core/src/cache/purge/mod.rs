@@ -28,10 +28,12 @@
 //! # Ok::<(), ghost_core::wire::DecodeError>(())
 //! ```
 
+pub mod methods;
+
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::index::{Mode, Scope};
 use crate::budget::ROUTE_BUDGET;
+use crate::cache::index::{Mode, Scope};
 use crate::steps::Steps;
 use crate::target::{self, PathRules};
 use crate::wire::{self, DecodeError, InvalidationMode, InvalidationTarget};
@@ -231,14 +233,14 @@ impl Done {
 }
 
 /// What compiles the targets of one invalidation.
-pub(super) struct Compiling<'a> {
+struct Compiling<'a> {
     paths: &'a PathRules,
     /// For all patterns, as for those of a route.
     charge: usize,
 }
 
 impl<'a> Compiling<'a> {
-    pub(super) fn new(paths: &'a PathRules) -> Self {
+    fn new(paths: &'a PathRules) -> Self {
         Self { paths, charge: 0 }
     }
 
@@ -288,7 +290,7 @@ impl<'a> Compiling<'a> {
         is_plain.then(|| merged[..].into()).ok_or_else(malformed)
     }
 
-    pub(super) fn pattern(&mut self, text: &str, field: &str) -> Result<Pattern, DecodeError> {
+    fn pattern(&mut self, text: &str, field: &str) -> Result<Pattern, DecodeError> {
         let over_budget = |charge| {
             format!("the regular expressions take {charge} bytes, more than the budget of {ROUTE_BUDGET}")
         };

@@ -1,3 +1,7 @@
+mod forwarding;
+mod host;
+mod target;
+
 use ghost_core::{OwnedRequest, Request, RequestError};
 
 #[test]

@@ -18,7 +18,7 @@
 //! | BAN without them | as PURGE with `regex` |
 //!
 //! ```
-//! use ghost_core::cache::methods::{Asked, Method};
+//! use ghost_core::cache::purge::methods::{Asked, Method};
 //! use ghost_core::cache::purge::Named;
 //!
 //! let ask = |method: &[u8], headers: &[(&str, &[u8])]| {
@@ -37,15 +37,15 @@
 //!
 //! let why = ask(b"BAN", &[("X-Cache-Tags", b"a.*")]).unwrap_err().to_string();
 //! assert!(why.starts_with("X-Cache-Tags: only exact tags are supported"));
-//! # Ok::<(), ghost_core::cache::methods::Unsupported>(())
+//! # Ok::<(), ghost_core::cache::purge::methods::Unsupported>(())
 //! ```
 
 use std::fmt;
 
-use super::headers::Headers;
-use super::index::Mode;
-use super::purge::{Compiling, Named, Owners, Purge};
-use super::tags::separators;
+use super::{Compiling, Named, Owners, Purge};
+use crate::cache::headers::Headers;
+use crate::cache::index::Mode;
+use crate::cache::tags::separators;
 use crate::target::PathRules;
 use crate::wire::{DecodeError, TagHeader};
 use crate::Host;
