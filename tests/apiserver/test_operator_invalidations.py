@@ -93,7 +93,7 @@ def test_other_namespace_may_name_only_what_its_own_routes_have_stored(harness, 
             found = ended(harness, "one", other)
             assert found["phase"] == "Complete"
             assert seen[0]["targets"] == [{"everything": True}]
-            assert seen[0]["routes"] == [f"{other}/mine"]
+            assert seen[0]["namespaces"] == [other]
             reason, message = condition(found, "Restricted")
             assert (reason, f"left out: {namespace}/theirs" in message) == ("OtherNamespace", True)
     finally:

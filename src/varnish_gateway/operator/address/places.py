@@ -14,7 +14,7 @@ from varnish_gateway.kube.limits import Bucket
 
 OF_NAMESPACE = 64
 IN_ALL = 256
-PER_SECOND = 10
+PER_SECOND = 20
 """Of a namespace, after OF_NAMESPACE at once. To read a document takes time of the loop that reconciles."""
 MOST_REMEMBERED = 1024
 """Namespaces whose rate is known. One that is forgotten had none for long, or shares the operator with many."""

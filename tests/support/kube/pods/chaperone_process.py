@@ -38,7 +38,7 @@ from varnish_gateway.kube.resources import RESOURCES, Resource
 NAME = "gw"
 ACCOUNT, SECRET = workload(NAME), secret(NAME)
 CLUSTER_ROLE = "vgw-test-endpoints"
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SECONDS = 60.0
 """An API server that comes back on a busy machine takes its time, and so do our attempts to reach it."""
 
