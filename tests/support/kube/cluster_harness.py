@@ -22,6 +22,7 @@ COLLECTIONS = {
     "Pod": ("/api/v1", "pods"),
     "Secret": ("/api/v1", "secrets"),
     "Service": ("/api/v1", "services"),
+    "VarnishCachePolicy": ("/apis/gateway.varnish-software.com/v1alpha1", "varnishcachepolicies"),
 }
 TIMEOUT = 120.0
 """Pods that start and stop on a busy machine take their time."""
