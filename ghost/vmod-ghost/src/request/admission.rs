@@ -88,18 +88,15 @@ pub fn reject_at_once(client: &Client<'_>, instance: &Instance, task: &Memory<Cl
 
 /// Count the error that `vcl_synth` sends.
 pub fn count(instance: &Instance, outcome: &Outcome, source: Source, seconds: f64) {
-    match outcome {
-        Outcome::Routed(entry, _)
-        | Outcome::Preflight(entry)
-        | Outcome::Loop(entry)
-        | Outcome::Purge(entry) => {
+    match outcome.entry() {
+        Some(entry) => {
             let counters = &entry.target().service.counters;
             counters.count(503, source, seconds);
             if matches!(outcome, Outcome::Loop(_)) {
                 counters.count_loop();
             }
         }
-        Outcome::Unrouted | Outcome::Admin => {
+        None => {
             if let Some(store) = instance.store() {
                 store.unrouted.count(503, source, seconds);
             }
@@ -126,26 +123,20 @@ fn hold(
 /// The share that a request is part of, if one counts it.
 fn share_of<'a>(instance: &'a Instance, outcome: &'a Outcome) -> Option<&'a Arc<RouteShare>> {
     let store = instance.store()?;
-    match outcome {
-        Outcome::Routed(entry, _)
-        | Outcome::Preflight(entry)
-        | Outcome::Loop(entry)
-        | Outcome::Purge(entry) => Some(&entry.target().service.share),
-        Outcome::Unrouted => Some(&store.unrouted_share),
-        Outcome::Admin => None,
+    match (outcome, outcome.entry()) {
+        (_, Some(entry)) => Some(&entry.target().service.share),
+        (Outcome::Admin, None) => None,
+        (_, None) => Some(&store.unrouted_share),
     }
 }
 
 fn report(instance: &Instance, outcome: &Outcome, exhausted: Exhausted) {
-    match outcome {
-        Outcome::Routed(entry, _)
-        | Outcome::Preflight(entry)
-        | Outcome::Loop(entry)
-        | Outcome::Purge(entry) => {
+    match outcome.entry() {
+        Some(entry) => {
             let target = entry.target();
             reject(exhausted, &target.rule.route, &target.service.counters);
         }
-        Outcome::Unrouted | Outcome::Admin => {
+        None => {
             if let Some(store) = instance.store() {
                 reject(exhausted, "", &store.unrouted);
             }

@@ -54,7 +54,7 @@ pub fn judge(client: &Client<'_>, http: &Http<'_>, rules: &Requests) -> Option<P
     Some(verdict(rules, client.address(), list, loops::has_passed(http)))
 }
 
-/// A request that a gateway has forwarded has the address of the gateway, whoever its client is.
+/// A request that a gateway has forwarded has the address of that gateway, not of its client.
 fn verdict(
     rules: &Requests,
     peer: Option<IpAddr>,

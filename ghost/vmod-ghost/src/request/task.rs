@@ -31,6 +31,19 @@ pub enum Outcome {
     Admin,
 }
 
+impl Outcome {
+    /// The rule, if the request has one, whatever becomes of it.
+    pub fn entry(&self) -> Option<&Arc<Entry>> {
+        match self {
+            Self::Routed(entry, _)
+            | Self::Preflight(entry)
+            | Self::Loop(entry)
+            | Self::Purge(entry) => Some(entry),
+            Self::Unrouted | Self::Admin => None,
+        }
+    }
+}
+
 /// About a client's request.
 #[derive(Default)]
 pub struct ClientTask {
